@@ -1,0 +1,141 @@
+"""API Gateway events in, API Gateway responses out, and the one place where failures become HTTP.
+
+Knows both shapes: HTTP API payload 2.0 (the portal's API) and REST proxy 1.0 (the sandbox's private API).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+from workbench.errors import Internal, InvalidRequest, RequestError, Throttled, WorkbenchError
+from workbench.logs import logger
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request. Header names are lower case; query values are decoded once."""
+
+    method: str
+    path: str
+    route: str
+    parameters: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @classmethod
+    def from_event(cls, event: Event) -> Request:
+        """Read an API Gateway event of payload 2.0 or 1.0; raises InvalidRequest on a broken body."""
+        context = event.get("requestContext") or {}
+        if event.get("version") == "2.0":
+            method, path = context["http"]["method"], event["rawPath"]
+            route = event["routeKey"]
+            query_text = event.get("rawQueryString") or ""
+            pairs = parse_qs(query_text, keep_blank_values=True, errors="strict") if query_text else {}
+            query = {name: values[-1] for name, values in pairs.items()}
+        else:
+            method, path = event["httpMethod"], event["path"]
+            route = f"{method} {event.get('resource') or path}"
+            query = dict(event.get("queryStringParameters") or {})
+        body = event.get("body") or ""
+        try:
+            data = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
+        except (binascii.Error, UnicodeEncodeError) as error:
+            raise InvalidRequest("The body could not be decoded.") from error
+        return cls(
+            method=method,
+            path=path,
+            route=route,
+            parameters=dict(event.get("pathParameters") or {}),
+            query=query,
+            headers={name.lower(): value for name, value in (event.get("headers") or {}).items()},
+            body=data,
+        )
+
+    def json(self) -> dict[str, Any]:
+        """The body as a JSON object; raises InvalidRequest saying where it breaks."""
+        try:
+            value = json.loads(self.body, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise InvalidRequest(f"The body is not valid JSON: {error}.") from error
+        if not isinstance(value, dict):
+            raise InvalidRequest(f"The body must be a JSON object, not {type(value).__name__}.")
+        return value
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer: ``body`` is sent as JSON unless it is bytes."""
+
+    body: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def as_event(self) -> dict[str, Any]:
+        """The response object a Lambda proxy integration returns."""
+        if isinstance(self.body, bytes):
+            headers = {"content-type": "application/octet-stream", **self.headers}
+            text, encoded = base64.b64encode(self.body).decode(), True
+        else:
+            headers = {"content-type": "application/json", **self.headers}
+            text, encoded = json.dumps(self.body, ensure_ascii=False, separators=(",", ":")), False
+        return {"statusCode": self.status, "headers": headers, "body": text, "isBase64Encoded": encoded}
+
+
+def failure(error: RequestError) -> Response:
+    """A request failure as its HTTP answer; busy ones carry Retry-After."""
+    headers = {}
+    wait = error.details.get("retryAfterSeconds")
+    if wait is not None:
+        headers["retry-after"] = str(math.ceil(wait))
+    return Response({"error": error.as_dict()}, error.status, headers)
+
+
+def respond(event: Event, answer: Callable[[Request], Response]) -> dict[str, Any]:
+    """Run ``answer`` on the event's request; whatever it raises becomes the contract's error."""
+    try:
+        return answer(Request.from_event(event)).as_event()
+    except RequestError as error:
+        return failure(error).as_event()
+    except WorkbenchError as error:
+        return failure(_as_request_error(error)).as_event()
+    except UnicodeDecodeError:
+        return failure(InvalidRequest("The query is not valid UTF-8.")).as_event()
+    except Exception:  # noqa: BLE001 - the last line of defence: log it, answer `internal`, keep serving
+        logger.exception("request failed")
+        return failure(Internal("Something failed on our side. Nothing is known to be lost; try again.")).as_event()
+
+
+# A tool error that reaches a route which is no tool route (raw files, versions) becomes the nearest HTTP failure.
+_STATUS_OF_TOOL_ERRORS = {
+    "not_found": 404,
+    "workspace_busy": 429,
+    "throttled": 429,
+    "limit_exceeded": 413,
+    "too_large": 413,
+    "internal": 500,
+}
+
+
+def _as_request_error(error: WorkbenchError) -> RequestError:
+    status = _STATUS_OF_TOOL_ERRORS.get(error.code, 400)
+    for kind in RequestError.__subclasses__():
+        if kind.status == status:
+            details = {"reason": error.code, **error.details}
+            if kind is Throttled:
+                details.setdefault("retryAfterSeconds", 1)
+            return kind(error.message, **details)
+    return Internal(error.message)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not allowed in JSON")

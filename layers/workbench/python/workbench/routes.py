@@ -1,0 +1,83 @@
+"""Every route of the API and the function that serves it. CDK and the local gateway are built from this table.
+
+Tool routes are not listed here: they follow from the catalogue, one function per tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from workbench import runtime
+from workbench.errors import NotFound
+from workbench.http import Event, Request, Response, respond
+from workbench.runtime import Runtime
+
+TOOL_ROUTE = "POST /v1/turns/{turn}/tools/{tool}"
+DEFAULT_ROUTE = "$default"
+SANDBOX_ROUTE = "POST /v1/sandbox"
+FALLBACK = "fallback"
+
+
+@dataclass(frozen=True)
+class Route:
+    """``key`` as API Gateway writes it, the function's folder, and ``module:callable`` behind it."""
+
+    key: str
+    function: str
+    target: str
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("POST /v1/conversations", "conversations", "workbench.conversations.api:create"),
+    Route("GET /v1/conversations/{conversation}", "conversations", "workbench.conversations.api:show"),
+    Route("DELETE /v1/conversations/{conversation}", "conversations", "workbench.conversations.api:delete"),
+    Route("POST /v1/conversations/{conversation}/restore", "conversations", "workbench.conversations.api:restore"),
+    Route("POST /v1/conversations/{conversation}/turns", "turns", "workbench.conversations.turn_api:open_turn"),
+    Route("POST /v1/turns/{turn}/finish", "turns", "workbench.conversations.turn_api:finish"),
+    Route("GET /v1/turns/{turn}/trace", "turns", "workbench.conversations.turn_api:trace"),
+    Route("GET /v1/turns/{turn}/receipt", "turns", "workbench.conversations.turn_api:receipt"),
+    Route("GET /v1/conversations/{conversation}/files", "files", "workbench.workspace.api:list_files"),
+    Route("GET /v1/conversations/{conversation}/file", "files", "workbench.workspace.api:get_file"),
+    Route("PUT /v1/conversations/{conversation}/file", "files", "workbench.workspace.api:put_file"),
+    Route("GET /v1/conversations/{conversation}/versions", "files", "workbench.workspace.api:list_versions"),
+    Route(
+        "GET /v1/conversations/{conversation}/versions/{a}/diff/{b}", "files", "workbench.workspace.api:diff_versions"
+    ),
+    Route(
+        "POST /v1/conversations/{conversation}/versions/{n}/restore",
+        "files",
+        "workbench.workspace.api:restore_version",
+    ),
+    Route("GET /v1/results/{ref}", "results", "workbench.tools.results:get_result"),
+    Route("GET /v1/runs/{run}", "runs", "workbench.runs.api:show"),
+    Route("GET /v1/catalogue", "catalogue", "workbench.tools.formats:get_catalogue"),
+    Route("GET /v1/artifacts", "artifacts", "workbench.artifacts.api:list_artifacts"),
+    Route("GET /v1/artifacts/{artifact}", "artifacts", "workbench.artifacts.api:show"),
+    Route("GET /v1/artifacts/{artifact}/versions/{v}/content", "artifacts", "workbench.artifacts.api:content"),
+    Route(TOOL_ROUTE, FALLBACK, "workbench.tools.path:call_unknown_tool"),
+)
+
+Target = Callable[[Runtime, Request], Response]
+
+
+def api_function(function: str) -> Callable[[Event, Any], dict[str, Any]]:
+    """The Lambda handler that serves every route of ``function``."""
+    targets = {route.key: route.target for route in ROUTES if route.function == function}
+    loaded: dict[str, Target] = {}
+
+    def answer(request: Request) -> Response:
+        target = targets.get(request.route)
+        if target is None:
+            raise NotFound(f"There is no route {request.method} {request.path}.")
+        if target not in loaded:
+            module, _, name = target.partition(":")
+            loaded[target] = getattr(import_module(module), name)
+        return loaded[target](runtime.current(), request)
+
+    def handler(event: Event, _context: Any) -> dict[str, Any]:
+        return respond(event, answer)
+
+    return handler
