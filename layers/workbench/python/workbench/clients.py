@@ -76,8 +76,8 @@ class Clients:
         client.meta.events.register_first("before-send.*.*", self._before_send)
         return client
 
-    def _before_send(self, event_name: str, **_: Any) -> None:
-        _, service, operation = event_name.split(".")
+    def _before_send(self, event_name: str, **_ignored: Any) -> None:
+        _event, service, operation = event_name.split(".")
         count = _counter.get()
         if count is not None:
             with _counter_lock:

@@ -93,8 +93,8 @@ def all_of(*conditions: Condition) -> Condition:
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
     for condition in conditions:
-        names |= condition.names
-        values |= condition.values
+        names.update(condition.names)
+        values.update(condition.values)
     return Condition(" AND ".join(f"({condition.text})" for condition in conditions), names, values)
 
 
@@ -412,8 +412,8 @@ class Update:
         names, values = dict(self._names), dict(self._values)
         request: dict[str, Any] = {"UpdateExpression": " ".join(clauses)}
         if condition is not None:
-            names |= condition.names
-            values |= condition.values
+            names.update(condition.names)
+            values.update(condition.values)
             request["ConditionExpression"] = condition.text
         request["ExpressionAttributeNames"] = names
         if values:
