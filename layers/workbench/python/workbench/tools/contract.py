@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ValidationError, create_model
 
-from workbench.tools.arguments import ArgumentObject, Given, InvalidArguments, Notes, Object, object_of
+from workbench.tools.arguments import ArgumentObject, Given, InvalidArguments
 from workbench.tools.rules import problems_of
+from workbench.tools.shapes import Notes, Object, object_of
 
 if TYPE_CHECKING:
     from workbench.tools.answer import Answer

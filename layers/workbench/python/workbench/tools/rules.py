@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from workbench.tools.arguments import AnyObject, Array, Object, OneOf, Problem, Shape
+from workbench.tools.arguments import Problem
+from workbench.tools.shapes import AnyObject, Array, Object, OneOf, Shape
 
 _RULES: dict[str, Callable[[dict[str, Any]], str]] = {
     "greater_than": lambda c: f"must be > {c['gt']:g}",
