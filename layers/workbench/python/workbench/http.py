@@ -87,7 +87,9 @@ class Response:
             text, encoded = base64.b64encode(self.body).decode(), True
         else:
             headers = {"content-type": "application/json", **self.headers}
-            text, encoded = json.dumps(self.body, ensure_ascii=False, separators=(",", ":")), False
+            # A lone surrogate, which JSON input may carry, must not leave as invalid UTF-8.
+            text = json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
+            text, encoded = text.encode(errors="replace").decode(), False
         return {"statusCode": self.status, "headers": headers, "body": text, "isBase64Encoded": encoded}
 
 

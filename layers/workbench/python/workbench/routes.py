@@ -54,6 +54,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET /v1/results/{ref}", "results", "workbench.tools.results:get_result"),
     Route("GET /v1/runs/{run}", "runs", "workbench.runs.api:show"),
     Route("GET /v1/catalogue", "catalogue", "workbench.tools.formats:get_catalogue"),
+    Route("GET /v1/approvals", "approvals", "workbench.tools.approvals:list_approvals"),
+    Route("POST /v1/approvals/{approval}", "approvals", "workbench.tools.approvals:decide_approval"),
     Route("GET /v1/artifacts", "artifacts", "workbench.artifacts.api:list_artifacts"),
     Route("GET /v1/artifacts/{artifact}", "artifacts", "workbench.artifacts.api:show"),
     Route("GET /v1/artifacts/{artifact}/versions/{v}/content", "artifacts", "workbench.artifacts.api:content"),

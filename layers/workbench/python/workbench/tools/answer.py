@@ -43,6 +43,8 @@ class Answer:
     refs: list[str] = field(default_factory=list)
     # What the receipt and the audit log need to know of this call; never contents.
     effects: dict[str, Any] = field(default_factory=dict)
+    # The finished contract answer, when the work recorded the call itself (a run that the workflow finished).
+    wire: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, text: str, **structured: Any) -> Answer:
