@@ -1,0 +1,101 @@
+"""How long artifacts live: attached to a reply, retired with their conversation, brought back with it.
+
+The bucket's lifecycle rules do the expiring. They know only tags and delete markers, so this module writes those, in
+an order in which a crash may leak bytes for a while but never lose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from workbench import objects
+from workbench.artifacts.model import Artifact
+from workbench.artifacts.store import KEPT, object_key, pointer_key, version_key
+from workbench.runtime import Runtime
+from workbench.table import PRESENT, ConditionFailed, Key, Operation, Update, artifact_key, update
+
+
+def attach(runtime: Runtime, artifacts: Sequence[Artifact]) -> list[Operation]:
+    """Make the bytes of ``artifacts`` safe from expiry and return the writes that commit it, one for each.
+
+    Tags come first: a crash between them and the commit leaves bytes that nobody attached (a leak), never a reply
+    whose file is gone (a loss).
+    """
+    works: list[Callable[[], object]] = []
+    for artifact in artifacts:
+        works += [
+            partial(_keep_version, runtime, artifact.id, version.version)
+            for version in artifact.versions
+            if version.expires_at is not None
+        ]
+        works.append(partial(_set_pointer_ttl, runtime, artifact, None))
+    # What has expired unattached must not seem to come back when a later version is attached.
+    expired = [version_key(artifact.id, number) for artifact in artifacts for number in artifact.expired]
+    works.append(partial(runtime.table.delete_many, expired))
+    runtime.clients.together(*works)
+    return [_attached(artifact) for artifact in artifacts]
+
+
+def _keep_version(runtime: Runtime, artifact: str, number: int) -> None:
+    runtime.clients.s3.put_object_tagging(
+        Bucket=runtime.settings.artifact_bucket,
+        Key=object_key(artifact, number),
+        Tagging={"TagSet": [{"Key": "retention", "Value": KEPT}]},
+    )
+    runtime.table.update(version_key(artifact, number), Update().remove("ttl"), PRESENT)
+
+
+def _attached(artifact: Artifact) -> Operation:
+    change = Update().set("keptThrough", artifact.latest.version).remove("ttl")
+    return update(artifact_key(artifact.id), change, PRESENT)
+
+
+def retire(runtime: Runtime, artifact: Artifact, deletion: str, purge_at: float) -> None:
+    """Put an artifact of a deleted conversation into its grace period; repeating it changes nothing.
+
+    The attached bytes get delete markers, from which the lifecycle counts the grace. Unattached versions keep the
+    expiry they have: behind a marker, their rule would remove them within a day.
+    """
+    attached = {object_key(artifact.id, v.version) for v in artifact.versions if v.version <= artifact.kept_through}
+    bucket = runtime.settings.artifact_bucket
+    stored, _markers = objects.versions(runtime.clients, bucket, f"artifacts/{artifact.id}/")
+    # Delete only where the latest is no marker yet: a second marker would start the count again.
+    unmarked = [{"Key": entry["Key"]} for entry in stored if entry["IsLatest"] and entry["Key"] in attached]
+    objects.delete(runtime.clients, bucket, unmarked)
+    expires = artifact.expires_at
+    goes_at = purge_at if expires is None else min(expires, purge_at)
+    for version in artifact.versions:
+        _set_ttl(runtime, version_key(artifact.id, version.version), version.expires_at or purge_at)
+    _set_pointer_ttl(runtime, artifact, goes_at)
+    _set_ttl(runtime, artifact_key(artifact.id), goes_at, Update().set("retired", deletion))
+
+
+def revive(runtime: Runtime, artifact: Artifact) -> None:
+    """Bring a retired artifact back; its conversation's becoming active is what shows it again.
+
+    Every delete marker is removed and nothing but markers, so that a second restore cannot remove bytes.
+    """
+    bucket = runtime.settings.artifact_bucket
+    _stored, markers = objects.versions(runtime.clients, bucket, f"artifacts/{artifact.id}/")
+    objects.delete(
+        runtime.clients, bucket, [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in markers]
+    )
+    for version in artifact.versions:
+        _set_ttl(runtime, version_key(artifact.id, version.version), version.expires_at)
+    _set_pointer_ttl(runtime, artifact, artifact.expires_at)
+    _set_ttl(runtime, artifact_key(artifact.id), artifact.expires_at, Update().remove("retired"))
+
+
+def _set_pointer_ttl(runtime: Runtime, artifact: Artifact, at: float | None) -> None:
+    if artifact.conversation is not None:
+        _set_ttl(runtime, pointer_key(artifact.conversation, artifact.id), at)
+
+
+def _set_ttl(runtime: Runtime, key: Key, at: float | None, change: Update | None = None) -> None:
+    change = change or Update()
+    try:
+        runtime.table.update(key, change.remove("ttl") if at is None else change.set("ttl", int(at)), PRESENT)
+    except ConditionFailed:
+        # The item is gone: it had expired, and TTL or an earlier pass has removed it.
+        return

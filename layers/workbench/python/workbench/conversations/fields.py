@@ -1,0 +1,86 @@
+"""The fields of a request body, checked one by one. Every refusal names the field, the rule and what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench import ids
+from workbench.errors import InvalidRequest, TooLarge
+
+NAME_CHARACTERS = 256
+LIST_ENTRIES = 200
+
+
+def name(value: Any, field: str) -> str:
+    """A name of a person, department, group or model: printable, not blank, at most 256 characters."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"`{field}` must be a text, not {_kind(value)}.", field=field)
+    if not value or value != value.strip() or not value.isprintable() or len(value) > NAME_CHARACTERS:
+        raise InvalidRequest(
+            f"`{field}` must be 1 to {NAME_CHARACTERS} printable characters without blanks at its ends.", field=field
+        )
+    return value
+
+
+def names(value: Any, field: str, most: int = LIST_ENTRIES) -> list[str]:
+    """A list of such names, each once, in the order given."""
+    return list(
+        dict.fromkeys(name(entry, f"{field}[{number}]") for number, entry in enumerate(_list(value, field, most)))
+    )
+
+
+def part(value: Any, field: str) -> str:
+    """An id part: ``[A-Za-z0-9_-]{1,64}``."""
+    if not ids.is_part(value):
+        raise InvalidRequest(f"`{field}` must be 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`.", field=field)
+    return str(value)
+
+
+def table(value: Any, field: str) -> Mapping[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"`{field}` must be an object, not {_kind(value)}.", field=field)
+    return value
+
+
+def flag(value: Any, field: str) -> bool:
+    """true or false, nothing that merely looks like it."""
+    if not isinstance(value, bool):
+        raise InvalidRequest(f"`{field}` must be true or false, not {_kind(value)}.", field=field)
+    return value
+
+
+def text(value: Any, field: str, most_bytes: int) -> str:
+    """Any text that can be written as UTF-8, up to ``most_bytes`` of it."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"`{field}` must be a text, not {_kind(value)}.", field=field)
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"`{field}` holds half a surrogate pair, which is no character.", field=field) from None
+    if size > most_bytes:
+        raise TooLarge(f"`{field}` is {size:,} bytes of UTF-8; at most {most_bytes:,} are kept.", field=field)
+    return value
+
+
+def choice(value: Any, field: str, allowed: tuple[str, ...]) -> str:
+    """One of ``allowed``."""
+    if value not in allowed:
+        raise InvalidRequest(f"`{field}` must be one of {', '.join(f'`{word}`' for word in allowed)}.", field=field)
+    return str(value)
+
+
+def _list(value: Any, field: str, most: int) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidRequest(f"`{field}` must be a list, not {_kind(value)}.", field=field)
+    if len(value) > most:
+        raise InvalidRequest(f"`{field}` has {len(value)} entries; at most {most} are allowed.", field=field)
+    return value
+
+
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), "a number")

@@ -1,0 +1,78 @@
+"""Bringing a deleted conversation back within its grace: with its artifacts, and with an empty workspace."""
+
+from __future__ import annotations
+
+import random
+
+from workbench.artifacts import retention, store
+from workbench.conversations import deletion
+from workbench.conversations.conversation import ACTIVE_STATUS, PINS, Conversation, load
+from workbench.conversations.deletion import ConversationBusy, Hold, NotThisDeletion, holding
+from workbench.errors import Conflict
+from workbench.logs import audit
+from workbench.runtime import Runtime
+from workbench.table import ConditionFailed, Update, conversation_key, head_key, meta_key, update
+from workbench.workspace.manifest import PageTable
+
+# A step of the deletion may be at work; it is over soon, and the caller is a person who waits.
+WAIT_SECONDS = 5.0
+RETRY_SECONDS = 5
+# What the deletion would do first, so that nothing of the old workspace shows in the new one.
+_SWEEP = (deletion.stop_runs, deletion.remove_workspace, deletion.remove_records)
+
+
+def restore(runtime: Runtime, conversation: Conversation) -> Conversation:
+    """Make a deleted conversation active again and return it.
+
+    Raises Conflict with ``retryAfterSeconds`` while its workspace is still being removed.
+    """
+    waited_until = runtime.clock.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            with holding(runtime, conversation.id, "restore") as hold:
+                _bring_back(hold)
+        except ConversationBusy:
+            if runtime.clock.monotonic() >= waited_until:
+                raise _still_deleting() from None
+            runtime.clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
+        except NotThisDeletion:
+            # Another restore was faster, or the grace is over: what there is now is the answer.
+            return load(runtime, conversation.id).require_active()
+        else:
+            audit("conversation.restore", conversation=conversation.id)
+            return load(runtime, conversation.id)
+
+
+def _bring_back(hold: Hold) -> None:
+    if hold.head.get("swept") != hold.head["deletion"] and any(step(hold) for step in _SWEEP):
+        raise _still_deleting()
+    for artifact in store.of_conversation(hold.runtime, hold.conversation):
+        if hold.over:
+            raise _still_deleting()
+        if artifact.retired:
+            retention.revive(hold.runtime, artifact)
+    _activate(hold)
+
+
+def _activate(hold: Hold) -> None:
+    """One transaction shows the conversation and with it all its artifacts."""
+    head = Update().set("status", ACTIVE_STATUS).set("version", 0).set("pages", PageTable().encode())
+    head.set("files", 0).set("bytes", 0).set("leaseUntil", 0).add("fence", 1)
+    for gone in ("lease", "deletion", "swept", "purgeAt", "ttl"):
+        head.remove(gone)
+    operations = [
+        update(head_key(hold.conversation), head, hold.mine),
+        update(meta_key(hold.conversation), Update().remove("purgeAt").remove("ttl")),
+        update(conversation_key(hold.conversation, PINS), Update().remove("ttl")),
+    ]
+    try:
+        hold.runtime.table.transact(operations)
+    except ConditionFailed:
+        raise ConversationBusy(hold.conversation) from None
+
+
+def _still_deleting() -> Conflict:
+    return Conflict(
+        "The workspace of this conversation is still being removed. Restore it again in a few seconds.",
+        retryAfterSeconds=RETRY_SECONDS,
+    )
