@@ -268,9 +268,10 @@ class _BreakIndex:
         end = min(start + _BLOCK_UNITS, len(units))
         if not self._only_lf and units[end - 1 : end + 1] == b"\r\n":
             end += 1  # a block never ends between \r and \n
-        breaks = units.count(b"\n", start, end)
-        if not self._only_lf:
-            breaks += units.count(b"\r", start, end) - units.count(b"\r\n", start, end)
+        if self._only_lf:
+            breaks = units.count(b"\n", start, end)
+        else:
+            breaks = len(units[start:end].splitlines()) - (units[end - 1 : end] not in (b"\n", b"\r"))
         self._starts.append(end)
         self._totals.append(self._totals[-1] + breaks)
 
