@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from workbench import runtime
+from workbench.clients import counting
 from workbench.errors import NotFound
 from workbench.http import Event, Request, Response, respond
 from workbench.runtime import Runtime
@@ -19,6 +20,8 @@ TOOL_ROUTE = "POST /v1/turns/{turn}/tools/{tool}"
 DEFAULT_ROUTE = "$default"
 SANDBOX_ROUTE = "POST /v1/sandbox"
 FALLBACK = "fallback"
+# What the answer cost, in AWS requests: budgets are visible.
+REQUESTS_HEADER = "x-workbench-requests"
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,9 @@ def api_function(function: str) -> Callable[[Event, Any], dict[str, Any]]:
         return loaded[target](runtime.current(), request)
 
     def handler(event: Event, _context: Any) -> dict[str, Any]:
-        return respond(event, answer)
+        with counting() as requests:
+            response = respond(event, answer)
+        response["headers"][REQUESTS_HEADER] = str(requests.total)
+        return response
 
     return handler

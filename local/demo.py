@@ -1,0 +1,266 @@
+"""The main job, end to end: a conversation's whole life on the real code, against the embedded local system.
+
+Files are written, edited and searched, code runs in the sandbox over a real data file, the report is exported and
+attached to the reply, the conversation is deleted. Each step shows its outcome, milliseconds and AWS requests. Any
+surprise makes the command fail. The files land in ``out/``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rich.console import Console
+from rich.markup import escape
+
+from local.system import LocalSystem
+
+FILES = Path(__file__).parent / "demo_files"
+OUT = Path("out")
+TOOLS_SHOWN_CHARACTERS = 110
+
+
+class Surprise(Exception):
+    """Something went otherwise than it must."""
+
+
+class Portal:
+    """The portal's side: an HTTP client that shows each step as it goes."""
+
+    def __init__(self, url: str, console: Console) -> None:
+        self._host = url.removeprefix("http://")
+        self._console = console
+        self._calls = 0
+        self.token = ""
+        self.turn = ""
+        self.requests = 0
+
+    def step(
+        self,
+        title: str,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        expect: int = 200,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[Any, float, int]:
+        """One HTTP request; raises Surprise unless it is answered with the status ``expect``."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
+        connection = HTTPConnection(self._host, timeout=120)
+        started = time.perf_counter()
+        connection.request(method, path, data, headers or {})
+        answer = connection.getresponse()
+        raw = answer.read()
+        milliseconds = (time.perf_counter() - started) * 1000
+        connection.close()
+        is_json = "json" in (answer.getheader("content-type") or "")
+        parsed = json.loads(raw) if is_json else raw
+        requests = int(answer.getheader("x-workbench-requests") or 0)
+        if answer.status != expect:
+            raise Surprise(f"{title}: HTTP {answer.status} instead of {expect}: {str(parsed)[:600]}")
+        return parsed, milliseconds, requests
+
+    def show(self, title: str, outcome: str, milliseconds: float, requests: int, detail: str = "") -> None:
+        """One line of progress."""
+        self.requests += requests
+        colour = "green" if outcome in ("ok", "200", "201", "202") else "yellow"
+        self._console.print(
+            f"[bold]{escape(title):<44}[/] [{colour}]{outcome:<9}[/] {milliseconds:>8.1f} ms {requests:>3} requests  "
+            f"[dim]{escape(detail[:TOOLS_SHOWN_CHARACTERS])}[/]",
+            highlight=False,
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+
+    def route(
+        self, title: str, method: str, path: str, body: Any = None, *, expect: int = 200, detail: str = ""
+    ) -> Any:
+        """A route that is no tool."""
+        parsed, milliseconds, requests = self.step(title, method, path, body, expect=expect)
+        self.show(title, str(expect), milliseconds, requests, detail)
+        return parsed
+
+    def tool(self, tool: str, *, title: str = "", outcome: str = "ok", **arguments: Any) -> Any:
+        """A tool call of the model; raises Surprise unless it ends with ``outcome``."""
+        self._calls += 1
+        name = title or tool
+        answer, milliseconds, _ = self.step(
+            name,
+            "POST",
+            f"/v1/turns/{self.turn}/tools/{tool}",
+            {"callId": f"call_{self._calls}", "arguments": arguments, "wait": 60},
+            headers={"X-Turn-Token": self.token},
+        )
+        if answer["outcome"] != outcome:
+            raise Surprise(f"{name}: outcome {answer['outcome']} instead of {outcome}: {answer['line']}")
+        code = f"{answer['error']['code']}: " if answer["error"] else ""
+        self.show(
+            f"{tool}  {title}" if title else tool,
+            outcome,
+            milliseconds,
+            answer["cost"]["requests"],
+            code + answer["line"],
+        )
+        return answer
+
+
+def main() -> int:
+    """Run the demo; 0 when everything went as it must."""
+    console = Console(width=200 if not sys.stdout.isatty() else None)
+    started = time.perf_counter()
+    console.print("[bold]Workbench[/]: one conversation, from its first file to its deletion", highlight=False)
+    try:
+        with LocalSystem() as system:
+            console.print(f"local system on {system.url} in {time.perf_counter() - started:.1f} s\n", highlight=False)
+            portal = Portal(system.url, console)
+            _live(portal, console)
+            _check_gone(system, console)
+    except Surprise as surprise:
+        console.print(f"\n[bold red]The demo failed.[/] {escape(str(surprise))}", highlight=False)
+        return 1
+    console.print(
+        f"\n[bold green]Everything went as it must.[/] {portal.requests} AWS requests by the portal's calls, "
+        f"{time.perf_counter() - started:.1f} s in all. Look at {OUT}/report.html.",
+        highlight=False,
+    )
+    return 0
+
+
+def _live(portal: Portal, console: Console) -> None:
+    conversation = "demo"
+    portal.route(
+        "create the conversation",
+        "POST",
+        "/v1/conversations",
+        {"owner": "ada", "department": "research", "id": conversation},
+        expect=201,
+    )
+    opened = portal.route(
+        "open a turn with all tools",
+        "POST",
+        f"/v1/conversations/{conversation}/turns",
+        {
+            "caller": {"user": "ada", "department": "research"},
+            "tools": "all",
+            "model": {"name": "demo", "vision": True},
+        },
+        expect=201,
+    )
+    portal.turn, portal.token = opened["turn"]["id"], opened["token"]
+    portal.route(
+        "put penguins.csv (344 birds, CC0)",
+        "PUT",
+        f"/v1/conversations/{conversation}/file?path=penguins.csv",
+        (FILES / "penguins.csv").read_bytes(),
+    )
+    console.print("\n[dim]The model looks around, and tries what it must not.[/]")
+    portal.tool("list_files")
+    portal.tool("read_file", path="penguins.csv", startLine=1, endLine=5)
+    portal.tool("search_files", queries=["Torgersen", "Dream"], path="penguins.csv")
+    portal.tool("write_file", path="analysis.py", content=(FILES / "analysis.py").read_text())
+    portal.tool("write_file", title="../outside.txt", outcome="error", path="../outside.txt", content="no")
+    portal.tool(
+        "edit_file",
+        title="text that is not there",
+        outcome="error",
+        path="analysis.py",
+        edits=[{"find": "Longer flipers", "replace": "Long flippers"}],
+    )
+    portal.tool(
+        "edit_file",
+        title="the chart's title",
+        path="analysis.py",
+        edits=[{"find": "Longer flippers, heavier birds", "replace": "Flipper length and body mass"}],
+    )
+
+    console.print("\n[dim]Code in the sandbox: no network, no credentials, the workspace and nothing else.[/]")
+    ran = portal.tool("run_code", code="import runpy; runpy.run_path('workspace/analysis.py')", timeoutSeconds=60)
+    _expect(ran["structured"]["created"] == ["chart.png", "report.html"], f"created {ran['structured']['created']}")
+    console.print(f"[dim]{escape(ran['content'][0]['text'][:900])}[/]", highlight=False)
+    portal.tool(
+        "run_code",
+        title="a way out",
+        outcome="error",
+        code="import urllib.request; urllib.request.urlopen('http://169.254.169.254/', timeout=3)",
+    )
+    picture = portal.tool("read_file", title="chart.png", path="chart.png")
+    _expect(any(part["type"] == "image" for part in picture["content"]), "read_file sent no picture")
+
+    console.print("\n[dim]The report is edited, not written again, and handed over.[/]")
+    found = portal.tool("search_files", queries=["<h1>Draft</h1>"], path="report.html")
+    line = found["structured"]["matches"][0]["line"]
+    portal.tool(
+        "edit_file",
+        title="one line of report.html",
+        path="report.html",
+        edits=[
+            {"startLine": line, "anchor": "<h1>Draft</h1>", "content": "<h1>Penguins of the Palmer Archipelago</h1>"}
+        ],
+    )
+    portal.tool("calculate", expressions=["5092.4 / 3706.2", "round(123 + 151 + 68, 0)"])
+    portal.tool("export_artifact", path="report.html")
+    portal.tool("export_artifact", path="chart.png")
+    portal.tool(
+        "export_artifact",
+        title="text of its own",
+        name="summary.md",
+        mediaType="text/markdown",
+        content="Gentoo penguins are the heaviest of the three species.\n",
+    )
+    finished = portal.route(
+        "finish the turn",
+        "POST",
+        f"/v1/turns/{portal.turn}/finish",
+        {"outcome": "completed", "text": "Here is your report on the penguins."},
+    )
+    files = [part for part in finished["reply"]["parts"] if part["type"] == "file"]
+    _expect([part["name"] for part in files] == ["report.html", "chart.png", "summary.md"], f"attached {files}")
+    OUT.mkdir(exist_ok=True)
+    for part in files:
+        content = portal.route(
+            f"download {part['name']}",
+            "GET",
+            f"/v1/artifacts/{quote(part['artifact'])}/versions/{part['version']}/content",
+        )
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        _expect(len(data) == part["bytes"], f"{part['name']} has {len(data)} bytes, not {part['bytes']}")
+        (OUT / part["name"]).write_bytes(data)
+    _expect(b"Palmer Archipelago" in (OUT / "report.html").read_bytes(), "the edit is missing from the report")
+    trace = portal.route("the turn's trace", "GET", f"/v1/turns/{portal.turn}/trace")
+    _expect(len(trace["steps"]) == portal._calls, f"{len(trace['steps'])} steps, {portal._calls} calls")
+    versions = portal.route("the workspace's history", "GET", f"/v1/conversations/{conversation}/versions")
+    _expect(versions["versions"][0]["tool"] == "edit_file", str(versions["versions"][0]))
+
+    console.print("\n[dim]The conversation ends.[/]")
+    portal.route("delete the conversation", "DELETE", f"/v1/conversations/{conversation}", expect=202)
+    portal.route("its files are refused", "GET", f"/v1/conversations/{conversation}/files", expect=409)
+
+
+def _check_gone(system: LocalSystem, console: Console) -> None:
+    """The workspace's objects must all be gone once the deletion workflow ended."""
+    deadline = time.monotonic() + 30
+    runtime = system.runtime
+    while True:
+        listed = runtime.clients.s3.list_objects_v2(
+            Bucket=runtime.settings.workspace_bucket, Prefix="conversations/demo/"
+        )
+        if not listed.get("KeyCount"):
+            break
+        _expect(time.monotonic() < deadline, f"{listed['KeyCount']} objects of the workspace are still there")
+        time.sleep(0.05)
+    console.print("[green]the workspace is gone[/]: no object is left under it", highlight=False)
+
+
+def _expect(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise Surprise(otherwise)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
