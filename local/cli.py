@@ -1,0 +1,91 @@
+"""The ``workbench`` command. Each subcommand is a function here that adds its own parser."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+Subparsers = Any
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="workbench", description="The Workbench backend on one machine.")
+    subparsers = parser.add_subparsers(title="commands", required=True, metavar="command")
+    for add in COMMANDS:
+        add(subparsers)
+    options = parser.parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    return run(options)
+
+
+def add_serve(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("serve", help="run the whole system on this machine until interrupted")
+    parser.add_argument("--port", type=_port, default=0, help="port on 127.0.0.1; 0 (the default) takes a free one")
+    parser.add_argument(
+        "--unsafe-sandbox",
+        action="store_true",
+        help="run programs without isolation where the machine cannot isolate them: they can do what you can do",
+    )
+    parser.add_argument("--verbose", action="store_true", help="show the handlers' logs on stderr")
+    parser.set_defaults(run=serve)
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM. Prints one line on stdout when it can answer; everything else goes to stderr."""
+    stop = threading.Event()
+
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask_to_stop)
+    # Handlers and their loggers write to standard output in Lambda; here that belongs to the ready line.
+    stdout, sys.stdout = sys.stdout, sys.stderr
+    _set_log_levels(verbose=options.verbose)
+
+    # Imported here, because moto and boto take most of a second that `workbench --help` need not wait for.
+    from local.system import LocalSystem
+
+    system = LocalSystem()
+    try:
+        system.start(options.port, sandbox="unsafe" if options.unsafe_sandbox else "real")
+    except OSError as error:
+        print(f"workbench cannot listen on port {options.port}: {error.strerror}", file=sys.stderr)
+        return 1
+    try:
+        print(f"workbench ready on {system.url}", file=stdout, flush=True)
+        stop.wait()
+    finally:
+        system.stop()
+    return 0
+
+
+def _set_log_levels(*, verbose: bool) -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING)
+    from workbench.logs import logger
+
+    logger.setLevel("INFO" if verbose else "ERROR")
+    for handler in logger.handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(sys.stderr)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
+    return port
+
+
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_serve,)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

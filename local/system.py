@@ -1,0 +1,216 @@
+"""The whole system on one machine: moto's AWS, the deployed handlers and state machines, the gateway, real sandboxes.
+
+One per process, because moto's mocks are global. ``workbench serve``, the demo and the tests run this same class.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from moto import mock_aws
+from workbench import runtime
+from workbench.clients import Clients
+from workbench.clock import SystemClock
+from workbench.routes import FALLBACK, ROUTES
+from workbench.runtime import Runtime
+from workbench.settings import PREFIX, Settings
+from workbench.tools import catalogue
+
+from local import moto_adaptations, resources
+from local.functions import REGION, LocalFunctions
+from local.gateway import SANDBOX_PATH, Gateway, Special
+from local.tasks import CLUSTER, TASK_DEFINITION, LocalTasks, Process, Start
+
+Sandbox = Literal["real", "unsafe", "off"]
+
+# Short enough that a run whose sandbox has died is given up while somebody still watches.
+LOCAL_SETTINGS: Mapping[str, Any] = {
+    "lease_seconds": 20.0,
+    "heartbeat_seconds": 2.0,
+    "skew_seconds": 1.0,
+    "longest_function_seconds": 60,
+    "sandbox_cluster": CLUSTER,
+    "sandbox_task_definition": TASK_DEFINITION,
+    "sandbox_subnets": "subnet-local",
+    "sandbox_security_group": "sg-local",
+}
+
+# What a developer's shell may hold and a botocore session would follow to a real account or another endpoint.
+_AWS_PREFIXES = ("AWS_", "BOTO_")
+_LOCAL_AWS: Mapping[str, str] = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_REGION": REGION,
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
+}
+
+log = logging.getLogger("workbench.local")
+_running = threading.Lock()
+
+
+class AlreadyRunning(Exception):
+    """Another local system runs in this process."""
+
+
+class LocalSystem:
+    """Start with :meth:`start`, stop with :meth:`stop`, or use as a context manager: ``with LocalSystem().start():``.
+
+    ``functions`` and ``state_machines`` are the folders of the handlers and of the ``*.asl.json`` files.
+    """
+
+    def __init__(self, functions: Path = resources.FUNCTIONS, state_machines: Path = resources.STATE_MACHINES) -> None:
+        self._function_folder = functions
+        self._state_machine_folder = state_machines
+        self._undo: list[Callable[[], object]] = []
+        self._gateway: Gateway | None = None
+        self._runtime: Runtime | None = None
+
+    def start(
+        self,
+        port: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        sandbox: Sandbox = "real",
+        *,
+        start_sandbox: Start | None = None,
+        special: Special | None = None,
+    ) -> Self:
+        """Create everything and listen on 127.0.0.1:``port`` (0: any free port).
+
+        ``settings`` override fields of :class:`~workbench.settings.Settings`. ``sandbox``: ``real`` isolates as the
+        launcher can, ``unsafe`` runs programs without a boundary, ``off`` refuses to run any. ``start_sandbox``
+        replaces the launcher, ``special`` answers requests before the API does.
+
+        Raises :class:`AlreadyRunning`, OSError when the port is taken, pydantic's ValidationError.
+        """
+        if not _running.acquire(blocking=False):
+            raise AlreadyRunning("A local system runs in this process already; stop it first.")
+        self._undo.append(_running.release)
+        try:
+            self._start(port, settings or {}, start_sandbox or _starter(sandbox, lambda: self.url), special)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End the sandboxes, close the connections, forget all data. Harmless when not running."""
+        while self._undo:
+            undo = self._undo.pop()
+            try:
+                undo()
+            except Exception:
+                log.exception("the local system did not stop cleanly")
+        self._gateway = self._runtime = None
+
+    def __enter__(self) -> Self:
+        if self._gateway is None:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """``http://127.0.0.1:N``"""
+        if self._gateway is None:
+            raise RuntimeError("the local system is not running")
+        return self._gateway.url
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that the handlers use."""
+        if self._runtime is None:
+            raise RuntimeError("the local system is not running")
+        return self._runtime
+
+    def _start(self, port: int, overrides: Mapping[str, Any], starter: Start, special: Special | None) -> None:
+        self._replace_environment(lambda name: name.startswith((*_AWS_PREFIXES, PREFIX)), _LOCAL_AWS)
+        moto_adaptations.stay_on_this_machine()
+        mocks = mock_aws(config=moto_adaptations.MOTO_CONFIG)
+        mocks.start()
+        self._undo.append(mocks.stop)
+        # mock_aws sets credentials of its own; links are signed with ours.
+        os.environ.update(_LOCAL_AWS)
+
+        cache = tempfile.mkdtemp(prefix="workbench-cache-")
+        self._undo.append(lambda: shutil.rmtree(cache, ignore_errors=True))
+        values = {**LOCAL_SETTINGS, "cache_directory": cache, **overrides}
+        settings = Settings.model_validate(values)
+
+        functions = LocalFunctions(self._function_folder, settings.longest_function_seconds)
+        tasks = LocalTasks(starter, functions.invoke_later)
+        self._undo.append(moto_adaptations.adapt(functions, tasks))
+        self._undo.append(functions.close)
+
+        clients = Clients(REGION)
+        resources.create_table(clients.dynamodb, settings.table)
+        resources.create_bucket(clients.s3, settings.workspace_bucket, versioning=False)
+        resources.create_bucket(clients.s3, settings.artifact_bucket, versioning=True)
+        machines = resources.create_state_machines(clients.stepfunctions, self._state_machine_folder)
+
+        gateway = Gateway(functions.call, list(_routes()), FALLBACK, special)
+        gateway.start(port)
+        self._gateway = gateway
+        self._undo.append(gateway.stop)
+        self._undo.append(tasks.close)
+
+        found = {
+            "sandbox_route_url": gateway.url + SANDBOX_PATH,
+            "run_state_machine": machines.get("run_code", ""),
+            "delete_state_machine": machines.get("delete_conversation", ""),
+        }
+        settings = Settings.model_validate({**found, **values})
+        self._replace_environment(lambda name: name.startswith(PREFIX), settings.to_environment())
+        self._runtime = Runtime(settings, clients, SystemClock())
+        runtime.install(self._runtime)
+        self._undo.append(lambda: runtime.install(None))
+
+    def _replace_environment(self, remove: Callable[[str], bool], values: Mapping[str, str]) -> None:
+        before = dict(os.environ)
+
+        def restore() -> None:
+            for name in set(os.environ) - set(before):
+                del os.environ[name]
+            os.environ.update(before)
+
+        self._undo.append(restore)
+        for name in [name for name in os.environ if remove(name)]:
+            del os.environ[name]
+        os.environ.update(values)
+
+
+def _routes() -> Iterator[tuple[str, str]]:
+    for route in ROUTES:
+        yield route.key, route.function
+    for tool in catalogue.names():
+        yield f"POST /v1/turns/{{turn}}/tools/{tool}", tool
+
+
+def _starter(sandbox: Sandbox, url: Callable[[], str]) -> Start:
+    def refuse(_sandbox: str, _secret: str, _environment: Mapping[str, str]) -> Process:
+        raise RuntimeError("This local system was started without sandboxes.")
+
+    def launch(sandbox_id: str, secret: str, environment: Mapping[str, str]) -> Process:
+        # Imported at the first run: most of what one does locally starts no sandbox.
+        from local.launcher import start_sandbox
+
+        return start_sandbox(
+            sandbox_id, secret, url() + SANDBOX_PATH, environment=environment, unsafe=sandbox == "unsafe"
+        )
+
+    return refuse if sandbox == "off" else launch
