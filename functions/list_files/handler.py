@@ -1,0 +1,5 @@
+"""The tool list_files."""
+
+from workbench.tools.path import tool_route
+
+handler = tool_route("list_files")

@@ -1,0 +1,86 @@
+"""One factory makes every Lambda: its own role with the statements it was granted, its log group, both layers.
+
+A new function needs a folder under functions/ and an entry in the catalogue or the route table, and nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.grants import Grant, Places
+from infra.layers import ARCHITECTURE, NOT_SHIPPED, PYTHON, ROOT
+
+FUNCTIONS = ROOT / "functions"
+# API Gateway gives up after 30 s (HTTP APIs) and 29 s (REST APIs): working longer would help nobody.
+ANSWER_SECONDS = 29
+# Deleting a conversation waits past the longest function before it looks for late writes.
+LONGEST_SECONDS = 120
+# One whole virtual processor.
+WHOLE_PROCESSOR_MIB = 1769
+LIGHT_MIB = 768
+
+
+@dataclass(frozen=True)
+class FunctionFactory:
+    """What all functions of one stack share."""
+
+    name: str
+    layers: Sequence[lambda_.ILayerVersion]
+    environment: Mapping[str, str]
+    log_retention: logs.RetentionDays
+    places: Places
+
+    def make(
+        self,
+        scope: Construct,
+        folder: str,
+        *,
+        does: str,
+        grants: Sequence[Grant],
+        seconds: int = ANSWER_SECONDS,
+        memory_mib: int = WHOLE_PROCESSOR_MIB,
+        environment: Mapping[str, str] | None = None,
+    ) -> lambda_.Function:
+        """The function of functions/``folder``; it may do what ``grants`` say and write its own log, nothing else."""
+        function_name = f"{self.name}-{folder}"
+        scope = Construct(scope, folder)
+        log_group = logs.LogGroup(
+            scope,
+            "Log",
+            log_group_name=f"/aws/lambda/{function_name}",
+            retention=self.log_retention,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        role = self._role(scope, does, log_group, grants)
+        return lambda_.Function(
+            scope,
+            "Function",
+            function_name=function_name,
+            description=does,
+            runtime=PYTHON,
+            architecture=ARCHITECTURE,
+            handler="handler.handler",
+            code=lambda_.Code.from_asset(str(FUNCTIONS / folder), exclude=NOT_SHIPPED),
+            layers=list(self.layers),
+            role=role,
+            log_group=log_group,
+            timeout=Duration.seconds(seconds),
+            memory_size=memory_mib,
+            environment={**self.environment, **(environment or {})},
+        )
+
+    def _role(self, scope: Construct, does: str, log_group: logs.LogGroup, grants: Sequence[Grant]) -> iam.Role:
+        role = iam.Role(scope, "Role", description=does, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        own_log = iam.PolicyStatement(
+            sid="OwnLog", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log_group.log_group_arn]
+        )
+        statements = [own_log, *(grant(self.places) for grant in grants)]
+        iam.Policy(scope, "Policy", roles=[role], statements=statements)
+        return role

@@ -1,0 +1,114 @@
+"""The two Lambda layers: the product's own package, and its third-party packages as wheels for the functions' platform.
+
+Bundling never needs Docker. Where the wheels cannot be had it fails with the installer's own words instead of falling
+back to a container.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsii
+from aws_cdk import AssetHashType, BundlingOptions, DockerImage, IgnoreMode, ILocalBundling
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPENDENCIES = ROOT / "layers" / "dependencies"
+OWN = ROOT / "layers" / "workbench"
+
+PYTHON = lambda_.Runtime.PYTHON_3_13
+ARCHITECTURE = lambda_.Architecture.ARM_64
+# Byte code is left out everywhere: it names the machine's Python and changes the asset's hash at every run.
+NOT_SHIPPED = ["**/__pycache__", "**/*.pyc", "**/.mypy_cache", "**/.ruff_cache", "**/.pytest_cache"]
+# botocore ships the models of 400 services, 30 MB; these are the ones the functions call (and STS, which it may).
+BOTOCORE_SERVICES = frozenset({"dynamodb", "s3", "stepfunctions", "ecs", "sts"})
+
+
+class BundlingFailed(Exception):
+    """The third-party layer could not be built; the message holds the installer's output."""
+
+
+@jsii.implements(ILocalBundling)
+class WheelBundling:
+    """Installs the pinned wheels into the asset's directory."""
+
+    def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002 - CDK's signature
+        """Always True or an exception: returning False would make CDK start Docker."""
+        install_wheels(Path(output_dir) / "python")
+        return True
+
+
+def install_wheels(target: Path) -> None:
+    """Install layers/dependencies/requirements.txt for Python 3.13 on arm64 into ``target``; raises BundlingFailed."""
+    finished = subprocess.run(_installer(target), capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        said = finished.stderr.strip() or finished.stdout.strip()
+        raise BundlingFailed(
+            "The packages of layers/dependencies/requirements.txt could not be installed. They come from the package "
+            f"index or a cache of its wheels; without either there is no layer to deploy.\n{said}"
+        )
+    _prune(target)
+
+
+def _installer(target: Path) -> list[str]:
+    requirements = str(DEPENDENCIES / "requirements.txt")
+    checked = ["--target", str(target), "--require-hashes", "--no-deps", "--python-version", "3.13", "-r", requirements]
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    if uv is not None:
+        platform = ["--python-platform", "aarch64-manylinux_2_28", "--only-binary", ":all:"]
+        return [uv, "pip", "install", "--quiet", *platform, *checked]
+    platform = ["--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"]
+    implementation = ["--implementation", "cp", "--only-binary=:all:", "--no-compile", "--disable-pip-version-check"]
+    return [sys.executable, "-m", "pip", "install", "--quiet", *platform, *implementation, *checked]
+
+
+def _prune(target: Path) -> None:
+    for model in (target / "botocore" / "data").iterdir():
+        if model.is_dir() and model.name not in BOTOCORE_SERVICES:
+            shutil.rmtree(model)
+    for scripts in (target / "bin", target / ".lock"):
+        if scripts.is_dir():
+            shutil.rmtree(scripts)
+        else:
+            scripts.unlink(missing_ok=True)
+
+
+def _recipe() -> str:
+    """Identifies the layer by what it is made from, so that an unchanged one is neither built nor uploaded again."""
+    recipe = (DEPENDENCIES / "requirements.txt").read_bytes() + " ".join(sorted(BOTOCORE_SERVICES)).encode()
+    return hashlib.sha256(recipe).hexdigest()
+
+
+class Layers(Construct):
+    """Both layers of one stack. Each stack has its own versions: exporting a version would forbid its replacement."""
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(scope, construct_id)
+        own = lambda_.LayerVersion(
+            self,
+            "Workbench",
+            description="Workbench: the domain shared by all functions",
+            code=lambda_.Code.from_asset(str(OWN), exclude=NOT_SHIPPED, ignore_mode=IgnoreMode.GIT),
+            compatible_runtimes=[PYTHON],
+            compatible_architectures=[ARCHITECTURE],
+        )
+        third_party = lambda_.LayerVersion(
+            self,
+            "Dependencies",
+            description="Workbench: third-party packages",
+            code=lambda_.Code.from_asset(
+                str(DEPENDENCIES),
+                asset_hash_type=AssetHashType.CUSTOM,
+                asset_hash=_recipe(),
+                bundling=BundlingOptions(image=DockerImage.from_registry("unused"), local=WheelBundling()),
+            ),
+            compatible_runtimes=[PYTHON],
+            compatible_architectures=[ARCHITECTURE],
+        )
+        self.all: list[lambda_.ILayerVersion] = [third_party, own]

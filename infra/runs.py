@@ -1,0 +1,87 @@
+"""Running code: the workflow around one sandbox, the sandbox's own route, and the news that a task ended.
+
+Three functions. ``workflow`` starts sandboxes and commits what they report, ``sandbox_route`` is what a sandbox talks
+to, ``task_stopped`` hears from ECS when one is gone.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, Fn
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from constructs import Construct
+from workbench.settings import Settings
+
+from infra.functions import LIGHT_MIB, LONGEST_SECONDS, FunctionFactory
+from infra.grants import FUNCTION_GRANTS
+from infra.network import Network
+from infra.sandbox import Sandbox
+from infra.sandbox_route import SandboxRoute
+from infra.workflows import RUN_CODE, Workflow
+
+
+class Runs(Construct):
+    """Everything between a call of run_code and the commit of its files."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, factory: FunctionFactory, network: Network, sandbox: Sandbox
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.sandbox_function = factory.make(
+            self,
+            "sandbox_route",
+            does="Answers sandboxes: claim, input, heartbeat, output, report",
+            grants=FUNCTION_GRANTS["sandbox_route"],
+        )
+        self.route = SandboxRoute(self, "Route", name=factory.name, vpc=network.vpc, function=self.sandbox_function)
+        network.open_to(
+            repository_arn=sandbox.repository.repository_arn,
+            log_group_arn=sandbox.log_group.log_group_arn,
+            route_arn=self.route.method_arn,
+            route_host=self.route.host,
+        )
+        self.workflow_function = factory.make(
+            self,
+            "workflow",
+            does="The steps of RunCode: prepare, claim, run, commit, finish, abort",
+            grants=FUNCTION_GRANTS["workflow"],
+            seconds=LONGEST_SECONDS,
+            environment=Settings.model_validate(
+                {
+                    "sandbox_cluster": sandbox.cluster.attr_arn,
+                    "sandbox_task_definition": sandbox.family,
+                    "sandbox_subnets": Fn.join(",", network.subnet_ids),
+                    "sandbox_security_group": network.sandbox_group.security_group_id,
+                    "sandbox_route_url": self.route.url,
+                }
+            ).to_environment(),
+        )
+        # A task is started by the family's name: without this, the first run could find no revision.
+        self.workflow_function.node.add_dependency(sandbox.task_definition)
+        self.workflow = Workflow(
+            self,
+            "RunCode",
+            name=f"{factory.name}-{RUN_CODE}",
+            definition="run_code.asl.json",
+            placeholder="WorkflowFunctionArn",
+            function=self.workflow_function,
+            log_retention=factory.log_retention,
+        )
+        self.task_stopped_function = factory.make(
+            self,
+            "task_stopped",
+            does="Ends the run of a sandbox that stopped without a report",
+            grants=FUNCTION_GRANTS["task_stopped"],
+            memory_mib=LIGHT_MIB,
+        )
+        events.Rule(
+            self,
+            "TaskStopped",
+            description="A sandbox task of this deployment stopped",
+            event_pattern=events.EventPattern(
+                source=["aws.ecs"],
+                detail_type=["ECS Task State Change"],
+                detail={"clusterArn": [sandbox.cluster.attr_arn], "lastStatus": ["STOPPED"]},
+            ),
+            targets=[targets.LambdaFunction(self.task_stopped_function, max_event_age=Duration.hours(1))],
+        )

@@ -1,0 +1,133 @@
+"""Workbench as three stacks: what must never be lost, what runs code, and what the portal calls.
+
+Stacks are free of account and region, and nothing here asks AWS anything: the same templates deploy everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import App, Stack, Tags, Validations
+from aws_cdk import aws_logs as logs
+from cdk_nag import AwsSolutionsChecks
+from constructs import Construct
+from workbench.tools.contract import Tool
+
+from infra.functions import LONGEST_SECONDS, FunctionFactory
+from infra.grants import Places
+from infra.layers import Layers
+from infra.lifecycle import Lifecycle
+from infra.network import Network
+from infra.observability import Observability
+from infra.runs import Runs
+from infra.sandbox import Sandbox
+from infra.settings import LOG_RETENTION, DeploymentSettings
+from infra.storage import Storage
+from infra.tools import Tools
+from infra.workflows import DELETE_CONVERSATION, RUN_CODE, machine_arn
+
+
+class StorageStack(Stack):
+    """The table and the buckets. Deleting the stack keeps them."""
+
+    def __init__(self, scope: Construct, settings: DeploymentSettings) -> None:
+        super().__init__(
+            scope,
+            f"{settings.name}-storage",
+            description="Workbench: table, workspaces, artifacts",
+            termination_protection=True,
+        )
+        self.storage = Storage(
+            self, "Storage", grace_days=settings.grace_days, unattached_days=settings.unattached_days
+        )
+
+
+class SandboxStack(Stack):
+    """The sandbox, its network, and the workflow that runs code in it."""
+
+    def __init__(self, scope: Construct, settings: DeploymentSettings, storage: Storage) -> None:
+        super().__init__(scope, f"{settings.name}-sandbox", description="Workbench: the code sandbox and its workflow")
+        retention = _retention(settings)
+        self.network = Network(self, "Network", zones=settings.zones, log_retention=retention)
+        self.sandbox = Sandbox(self, "Sandbox", settings=settings, log_retention=retention)
+        places = _places(self, settings, storage, sandbox=self.sandbox)
+        factory = _factory(self, settings, storage, places)
+        self.runs = Runs(self, "Runs", factory=factory, network=self.network, sandbox=self.sandbox)
+
+
+class ApiStack(Stack):
+    """The portal's API, the deletion of conversations, the dashboard."""
+
+    def __init__(
+        self, scope: Construct, settings: DeploymentSettings, storage: Storage, runs: Runs, tools: Sequence[Tool]
+    ) -> None:
+        super().__init__(scope, f"{settings.name}-api", description="Workbench: the tools and the portal's API")
+        factory = _factory(self, settings, storage, _places(self, settings, storage))
+        self.tools = Tools(
+            self, "Tools", factory=factory, tools=tools, requests_per_second=settings.requests_per_second
+        )
+        self.lifecycle = Lifecycle(self, "Lifecycle", factory=factory)
+        Observability(
+            self,
+            "Observability",
+            name=settings.name,
+            api=self.tools.api,
+            answering=self.tools.functions,
+            background={
+                "workflow": runs.workflow_function,
+                "sandbox_route": runs.sandbox_function,
+                "task_stopped": runs.task_stopped_function,
+                "lifecycle": self.lifecycle.function,
+            },
+            machines={
+                RUN_CODE: runs.workflow.machine,
+                DELETE_CONVERSATION: self.lifecycle.workflow.machine,
+            },
+            table=storage.table,
+            alarm_topic_arn=settings.alarm_topic_arn,
+        )
+
+
+def add_workbench(app: App, settings: DeploymentSettings, tools: Sequence[Tool]) -> list[Stack]:
+    """Add the three stacks to ``app``, checked against the AwsSolutions rules when it is synthesised."""
+    storage = StorageStack(app, settings)
+    sandbox = SandboxStack(app, settings, storage.storage)
+    api = ApiStack(app, settings, storage.storage, sandbox.runs, tools)
+    Tags.of(app).add("application", settings.name)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    return [storage, sandbox, api]
+
+
+def _retention(settings: DeploymentSettings) -> logs.RetentionDays:
+    return logs.RetentionDays[LOG_RETENTION[settings.log_retention_days]]
+
+
+def _places(scope: Construct, settings: DeploymentSettings, storage: Storage, sandbox: Sandbox | None = None) -> Places:
+    return Places(
+        table=storage.table.table_arn,
+        workspaces=storage.workspaces.bucket_arn,
+        artifacts=storage.artifacts.bucket_arn,
+        run_machine=machine_arn(scope, f"{settings.name}-{RUN_CODE}"),
+        delete_machine=machine_arn(scope, f"{settings.name}-{DELETE_CONVERSATION}"),
+        task_family=sandbox.family_arn if sandbox else "",
+        cluster=sandbox.cluster.attr_arn if sandbox else "",
+        execution_role=sandbox.execution_role.role_arn if sandbox else "",
+    )
+
+
+def _factory(scope: Construct, settings: DeploymentSettings, storage: Storage, places: Places) -> FunctionFactory:
+    environment = settings.function_settings(
+        table=storage.table.table_name,
+        workspace_bucket=storage.workspaces.bucket_name,
+        artifact_bucket=storage.artifacts.bucket_name,
+        run_state_machine=places.run_machine,
+        delete_state_machine=places.delete_machine,
+        longest_function_seconds=LONGEST_SECONDS,
+    ).to_environment()
+    return FunctionFactory(
+        name=settings.name,
+        layers=Layers(scope, "Layers").all,
+        environment=environment,
+        log_retention=_retention(settings),
+        places=places,
+    )
