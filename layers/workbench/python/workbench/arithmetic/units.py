@@ -99,7 +99,8 @@ def _meant(source: str, target: str) -> tuple[str, str]:
 def _unit(text: str, pint: Any, registry: Any) -> Any:
     if not text or len(text) > LONGEST_UNIT:
         raise UnitRefused(f"A unit has 1 to {LONGEST_UNIT} characters, like km/hour; this has {len(text)}.")
-    # "nautical mile" and "light year" are one name; "meter second" is not.
+    # The library's customary units are those of the US; "nautical mile" is one name, "meter second" is not.
+    text = re.sub(r"\A(?:US|U\.S\.)\s+", "", text)
     whole = _name("_".join(text.split()), registry)
     if whole:
         return registry.parse_units(whole)
