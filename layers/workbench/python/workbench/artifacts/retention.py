@@ -13,28 +13,29 @@ from workbench import objects
 from workbench.artifacts.model import Artifact
 from workbench.artifacts.store import KEPT, object_key, pointer_key, version_key
 from workbench.runtime import Runtime
-from workbench.table import PRESENT, ConditionFailed, Key, Operation, Update, artifact_key, update
+from workbench.table import PRESENT, Condition, ConditionFailed, Key, Operation, Update, artifact_key, check, update
 
 
-def attach(runtime: Runtime, artifacts: Sequence[Artifact]) -> list[Operation]:
-    """Make the bytes of ``artifacts`` safe from expiry and return the writes that commit it, one for each.
+def attach(runtime: Runtime, chosen: Sequence[tuple[Artifact, int]]) -> list[Operation]:
+    """Make artifacts safe from expiry up to a version, and return the writes that commit it, one for each.
 
     Tags come first: a crash between them and the commit leaves bytes that nobody attached (a leak), never a reply
     whose file is gone (a loss).
     """
     works: list[Callable[[], object]] = []
-    for artifact in artifacts:
+    for artifact, through in chosen:
         works += [
             partial(_keep_version, runtime, artifact.id, version.version)
             for version in artifact.versions
-            if version.expires_at is not None
+            if version.version <= through and version.expires_at is not None
         ]
         works.append(partial(_set_pointer_ttl, runtime, artifact, None))
     # What has expired unattached must not seem to come back when a later version is attached.
-    expired = [version_key(artifact.id, number) for artifact in artifacts for number in artifact.expired]
-    works.append(partial(runtime.table.delete_many, expired))
+    expired = [version_key(artifact.id, number) for artifact, _through in chosen for number in artifact.expired]
+    if expired:
+        works.append(partial(runtime.table.delete_many, expired))
     runtime.clients.together(*works)
-    return [_attached(artifact) for artifact in artifacts]
+    return [_attached(artifact, through) for artifact, through in chosen]
 
 
 def _keep_version(runtime: Runtime, artifact: str, number: int) -> None:
@@ -46,9 +47,13 @@ def _keep_version(runtime: Runtime, artifact: str, number: int) -> None:
     runtime.table.update(version_key(artifact, number), Update().remove("ttl"), PRESENT)
 
 
-def _attached(artifact: Artifact) -> Operation:
-    change = Update().set("keptThrough", artifact.latest.version).remove("ttl")
-    return update(artifact_key(artifact.id), change, PRESENT)
+def _attached(artifact: Artifact, through: int) -> Operation:
+    key = artifact_key(artifact.id)
+    if artifact.kept_through >= through:
+        return check(key, PRESENT)
+    # Another turn may attach a later version at the same time, which must stay attached.
+    not_later = Condition("keptThrough < :through", {}, {":through": through})
+    return update(key, Update().set("keptThrough", through).remove("ttl"), not_later)
 
 
 def retire(runtime: Runtime, artifact: Artifact, deletion: str, purge_at: float) -> None:

@@ -101,16 +101,18 @@ def _entomb(runtime: Runtime, conversation: str) -> Conversation:
 
 
 def _start(runtime: Runtime, conversation: Conversation) -> None:
+    settings = runtime.settings
+    wait = settings.deletion_wait_seconds
     name = hashlib.sha256(f"{conversation.id}/{conversation.deletion}".encode()).hexdigest()[:64]
     given = {
         "conversation": conversation.id,
         "deletion": conversation.deletion,
-        "waitSeconds": runtime.settings.longest_function_seconds,
+        "waitSeconds": settings.longest_function_seconds if wait is None else wait,
         "waited": False,
     }
     try:
         runtime.clients.stepfunctions.start_execution(
-            stateMachineArn=runtime.settings.delete_state_machine, name=name, input=json.dumps(given)
+            stateMachineArn=settings.delete_state_machine, name=name, input=json.dumps(given)
         )
     except ClientError as error:
         if objects.code_of(error) != "ExecutionAlreadyExists":
@@ -261,6 +263,7 @@ def _stub(turn: Item) -> Item:
         "expiresAt": turn["expiresAt"],
         "ttl": int(turn["expiresAt"]),
         "state": "cancelled",
+        "reply": {"parts": []},
         "tools": {},
     }
 

@@ -12,6 +12,12 @@ NAME_CHARACTERS = 256
 LIST_ENTRIES = 200
 
 
+def given(body: Mapping[str, Any], field: str, default: Any) -> Any:
+    """The field's value, or ``default`` when it is missing or null."""
+    value = body.get(field)
+    return default if value is None else value
+
+
 def name(value: Any, field: str) -> str:
     """A name of a person, department, group or model: printable, not blank, at most 256 characters."""
     if not isinstance(value, str):

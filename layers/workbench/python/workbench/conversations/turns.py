@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench import ids
-from workbench.errors import Unauthorized
+from workbench.errors import InvalidRequest, Unauthorized
 from workbench.ids import TurnId
+from workbench.tools.arguments import nearest
 
 OPEN = "open"
 
@@ -41,3 +42,53 @@ def verify_token(turn_item: Mapping[str, Any] | None, token: str | None, now: fl
     matches = hmac.compare_digest(stored.encode(), given.encode())
     if turn_item is None or not token or not matches or float(turn_item["expiresAt"]) <= now:
         raise unauthorized()
+
+
+# ---------------------------------------------------------------- the tools of a turn
+
+
+def choose_tools(asked: object, pinned: Mapping[str, str], known: Mapping[str, list[str]]) -> dict[str, str]:
+    """The version of each tool a turn is offered, in the order asked; raises InvalidRequest.
+
+    ``asked`` is ``"all"`` or a list of ``name`` and ``name@version``. A name without version keeps the version that
+    the conversation first pinned; ``known`` has the registered versions of every tool, oldest first.
+    """
+    if asked == "all":
+        wanted: list[object] = list(known)
+    elif isinstance(asked, list):
+        wanted = asked
+    else:
+        raise InvalidRequest('`tools` must be "all" or a list of names such as "read_file" or "export_artifact@1.0.0".')
+    chosen: dict[str, str] = {}
+    for entry in wanted:
+        name, version = _tool_and_version(entry, pinned, known)
+        if chosen.setdefault(name, version) != version:
+            raise InvalidRequest(f"`tools` asks for {name} in two versions, {chosen[name]} and {version}. Keep one.")
+    return chosen
+
+
+def _tool_and_version(entry: object, pinned: Mapping[str, str], known: Mapping[str, list[str]]) -> tuple[str, str]:
+    if not isinstance(entry, str):
+        raise InvalidRequest('`tools` holds something that is no text. Name tools like "read_file".', field="tools")
+    name, at, version = entry.partition("@")
+    versions = known.get(name)
+    if not versions:
+        near = nearest(name, known)
+        hint = f" The nearest name is `{near}`." if near else ""
+        raise InvalidRequest(f"There is no tool named `{_shown(name)}`.{hint}", field="tools", nearest=near)
+    if at and version not in versions:
+        near = nearest(version, versions) or versions[-1]
+        raise InvalidRequest(
+            f"There is no version `{_shown(version)}` of {name}; the nearest of {', '.join(versions)} is {near}.",
+            field="tools",
+            nearest=f"{name}@{near}",
+        )
+    if at:
+        return name, version
+    # A version that is no longer registered cannot be kept: the latest takes its place.
+    first = pinned.get(name)
+    return name, first if first in versions else versions[-1]
+
+
+def _shown(text: str) -> str:
+    return text[:100].encode("ascii", "backslashreplace").decode()
