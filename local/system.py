@@ -37,6 +37,8 @@ LOCAL_SETTINGS: Mapping[str, Any] = {
     "heartbeat_seconds": 2.0,
     "skew_seconds": 1.0,
     "longest_function_seconds": 60,
+    # Nobody writes late here that a second listing right away would not find.
+    "deletion_wait_seconds": 0,
     "sandbox_cluster": CLUSTER,
     "sandbox_task_definition": TASK_DEFINITION,
     "sandbox_subnets": "subnet-local",

@@ -43,6 +43,8 @@ class Settings(BaseModel):
     grace_days: int = 30
     unattached_days: int = 30
     longest_function_seconds: int = 60
+    # How long a deletion waits before it lists again; None: past the longest function.
+    deletion_wait_seconds: int | None = Field(None, ge=0)
 
     output_cap_characters: int = 16_000
     read_budget_characters: int = 24_000
@@ -62,6 +64,7 @@ class Settings(BaseModel):
     sandbox_env: dict[str, str] = Field(default_factory=dict)
     warm_sandboxes: int = Field(0, ge=0)
     runs_at_once: int = Field(20, gt=0)
+    claim_seconds: int = Field(180, gt=0)
     run_memory_bytes: int = Field(2048 * MIB, gt=0)
     run_disk_bytes: int = Field(512 * MIB, gt=0)
     run_processes: int = Field(128, gt=0)
