@@ -16,6 +16,7 @@ from constructs import Construct
 
 from infra.grants import Grant, Places
 from infra.layers import ARCHITECTURE, NOT_SHIPPED, PYTHON, ROOT
+from infra.reasons import acknowledge, wildcard
 
 FUNCTIONS = ROOT / "functions"
 # API Gateway gives up after 30 s (HTTP APIs) and 29 s (REST APIs): working longer would help nobody.
@@ -59,7 +60,7 @@ class FunctionFactory:
             removal_policy=RemovalPolicy.DESTROY,
         )
         role = self._role(scope, does, log_group, grants)
-        return lambda_.Function(
+        function = lambda_.Function(
             scope,
             "Function",
             function_name=function_name,
@@ -75,12 +76,18 @@ class FunctionFactory:
             memory_size=memory_mib,
             environment={**self.environment, **(environment or {})},
         )
+        acknowledge(function, "Functions run the Python that the tests and the sandbox run", "AwsSolutions-L1")
+        return function
 
     def _role(self, scope: Construct, does: str, log_group: logs.LogGroup, grants: Sequence[Grant]) -> iam.Role:
         role = iam.Role(scope, "Role", description=does, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         own_log = iam.PolicyStatement(
             sid="OwnLog", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log_group.log_group_arn]
         )
-        statements = [own_log, *(grant(self.places) for grant in grants)]
-        iam.Policy(scope, "Policy", roles=[role], statements=statements)
+        statements = [own_log, *(grant.statement(self.places) for grant in grants)]
+        policy = iam.Policy(scope, "Policy", roles=[role], statements=statements)
+        for grant in grants:
+            if grant.because:
+                findings = [wildcard(scope, resource) for resource in grant.resources(self.places)]
+                acknowledge(policy, grant.because, *findings)
         return role

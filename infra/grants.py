@@ -1,13 +1,14 @@
 """Who may do what. Each function's role holds exactly the statements listed for its step kind or its name.
 
-Read the three tables at the end first. A statement names its actions one by one; the only wildcards are the parts of a
-key or partition that are not known before a conversation exists.
+Read the three tables at the end first. A statement names its actions one by one. Resources are exact but for the part
+of an object key that does not exist before a conversation does; items are narrowed to the kinds of partition a function
+works on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aws_cdk import aws_iam as iam
 
@@ -26,97 +27,63 @@ class Places:
     execution_role: str = ""
 
 
-Grant = Callable[[Places], iam.PolicyStatement]
+@dataclass(frozen=True)
+class Grant:
+    """One statement. ``because`` says why its resources end in a wildcard; a grant without it may hold none."""
+
+    sid: str
+    actions: tuple[str, ...]
+    resources: Callable[[Places], list[str]]
+    conditions: Callable[[Places], dict[str, dict[str, object]]] = field(default=lambda _places: {})
+    because: str = ""
+
+    def statement(self, places: Places) -> iam.PolicyStatement:
+        return iam.PolicyStatement(
+            sid=self.sid,
+            actions=list(self.actions),
+            resources=self.resources(places),
+            conditions=self.conditions(places) or None,
+        )
+
 
 READ_ITEMS = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
 DELETE_ITEMS = ("dynamodb:DeleteItem", "dynamodb:BatchWriteItem")
-# Partition kinds of the table, as docs/architecture.md lists them.
-CONVERSATIONS, RUNS, SANDBOXES, ARTIFACTS, PEOPLE, POOL = "C#*", "R#*", "SBX#*", "A#*", "P#*", "POOL"
+# Kinds of partitions, as docs/architecture.md lists them.
+CONVERSATIONS, RUNS, SANDBOXES, POOL = "C#*", "R#*", "SBX#*", "POOL"
+ARTIFACTS, PEOPLE = "A#*", "P#*"
+KEYS_OF_CONTENT = "Keys end in a content hash or the id of a conversation, which do not exist at deployment"
 
 
 def items(sid: str, *actions: str, of: tuple[str, ...]) -> Grant:
-    """``actions`` on the items whose partition key begins as one of ``of``, and on no others."""
-
-    def statement(places: Places) -> iam.PolicyStatement:
-        return iam.PolicyStatement(
-            sid=sid,
-            actions=list(actions),
-            resources=[places.table],
-            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(of)}},
-        )
-
-    return statement
+    """``actions`` on the items whose partition key is of one of the kinds ``of``, and on no others."""
+    return Grant(sid, actions, lambda places: [places.table], lambda _places: _leading(of))
 
 
 def index(sid: str, *, of: tuple[str, ...]) -> Grant:
-    """Find the keys that belong to a person."""
+    """Find keys by whom they belong to."""
+    return Grant(sid, ("dynamodb:Query",), lambda places: [f"{places.table}/index/gsi1"], lambda _places: _leading(of))
 
-    def statement(places: Places) -> iam.PolicyStatement:
-        return iam.PolicyStatement(
-            sid=sid,
-            actions=["dynamodb:Query"],
-            resources=[f"{places.table}/index/gsi1"],
-            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(of)}},
-        )
 
-    return statement
+def _leading(kinds: tuple[str, ...]) -> dict[str, dict[str, object]]:
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(kinds)}}
 
 
 def workspace_objects(sid: str, *actions: str, under: tuple[str, ...]) -> Grant:
     """``actions`` on the workspace bucket's objects under the folders ``under``."""
-    return lambda places: iam.PolicyStatement(
-        sid=sid, actions=list(actions), resources=[f"{places.workspaces}/{folder}/*" for folder in under]
+    return Grant(
+        sid, actions, lambda places: [f"{places.workspaces}/{folder}/*" for folder in under], because=KEYS_OF_CONTENT
     )
 
 
 def artifact_objects(sid: str, *actions: str) -> Grant:
-    """``actions`` on the artifact bucket's exported files."""
-    return lambda places: iam.PolicyStatement(
-        sid=sid, actions=list(actions), resources=[f"{places.artifacts}/artifacts/*"]
-    )
+    """``actions`` on exported files."""
+    return Grant(sid, actions, lambda places: [f"{places.artifacts}/artifacts/*"], because=KEYS_OF_CONTENT)
 
 
-def start(sid: str, machine: Callable[[Places], str]) -> Grant:
-    """Start one state machine."""
-    return lambda places: iam.PolicyStatement(sid=sid, actions=["states:StartExecution"], resources=[machine(places)])
-
-
-def _answer_tasks(*actions: str) -> Grant:
-    return lambda places: iam.PolicyStatement(
-        sid="AnswerTheRunWorkflow", actions=[f"states:{action}" for action in actions], resources=[places.run_machine]
-    )
-
-
-def _run_one_task_family(places: Places) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        sid="StartSandboxes",
-        actions=["ecs:RunTask"],
-        resources=[f"{places.task_family}:*"],
-        conditions={"ArnEquals": {"ecs:cluster": places.cluster}},
-    )
-
-
-def _pass_the_execution_role(places: Places) -> iam.PolicyStatement:
-    # ECS pulls the image with it. No other role can be handed to a task, so an override cannot give a sandbox more.
-    return iam.PolicyStatement(
-        sid="PassTheExecutionRole",
-        actions=["iam:PassRole"],
-        resources=[places.execution_role],
-        conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
-    )
-
-
-def _list_bucket(sid: str, *actions: str, bucket: Callable[[Places], str]) -> Grant:
-    return lambda places: iam.PolicyStatement(sid=sid, actions=list(actions), resources=[bucket(places)])
-
-
-def _workspaces(places: Places) -> str:
-    return places.workspaces
-
-
-def _artifacts(places: Places) -> str:
-    return places.artifacts
+def answer_the_run_workflow(*outcomes: str) -> Grant:
+    """Complete or extend a waiting state of RunCode."""
+    return Grant("AnswerTheRunWorkflow", tuple(f"states:{name}" for name in outcomes), lambda p: [p.run_machine])
 
 
 # The call path of every tool: the items of a call in one batch, one final write, a large answer beside it.
@@ -128,6 +95,27 @@ READ_WORKSPACES = workspace_objects("ReadWorkspaces", "s3:GetObject", under=("co
 WRITE_WORKSPACES = workspace_objects("WriteWorkspaces", "s3:PutObject", under=("conversations",))
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = artifact_objects("ReadArtifacts", "s3:GetObject")
+START_RUNS = Grant("StartTheRunWorkflow", ("states:StartExecution",), lambda places: [places.run_machine])
+START_DELETION = Grant("StartDeletion", ("states:StartExecution",), lambda places: [places.delete_machine])
+
+START_SANDBOXES = Grant(
+    "StartSandboxes",
+    ("ecs:RunTask",),
+    lambda places: [f"{places.task_family}:*"],
+    lambda places: {"ArnEquals": {"ecs:cluster": places.cluster}},
+    because="Every deployment of a new image makes a revision; the family is named",
+)
+# ECS pulls the image with this role. No other role can be handed to a task, so that no override of RunTask can give a
+# sandbox more than the right to pull its own image.
+PASS_THE_EXECUTION_ROLE = Grant(
+    "PassTheExecutionRole",
+    ("iam:PassRole",),
+    lambda places: [places.execution_role],
+    lambda _places: {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
+)
+FIND_MARKERS = Grant("FindVersions", ("s3:ListBucketVersions",), lambda places: [places.artifacts])
+FIND_OBJECTS = Grant("FindObjects", ("s3:ListBucket",), lambda places: [places.workspaces])
+
 
 # What a tool may do follows from its step kind …
 STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
@@ -140,7 +128,7 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
         READ_WORKSPACES,
         items("RunItems", *READ_ITEMS, *WRITE_ITEMS, of=(RUNS, POOL)),
         workspace_objects("StageInputs", "s3:PutObject", under=("tmp/runs",)),
-        start("StartTheRunWorkflow", lambda places: places.run_machine),
+        START_RUNS,
     ),
     "export": (
         *TOOL_CALL,
@@ -160,14 +148,14 @@ TOOL_GRANTS: dict[str, tuple[Grant, ...]] = {
 FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
     "conversations": (
         items("Conversations", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, ARTIFACTS)),
-        start("StartDeletion", lambda places: places.delete_machine),
-        _list_bucket("FindMarkers", "s3:ListBucketVersions", bucket=_artifacts),
+        START_DELETION,
+        FIND_MARKERS,
         artifact_objects("RemoveMarkers", "s3:DeleteObjectVersion"),
     ),
     "turns": (
         items("TurnItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
         artifact_objects("AttachFiles", "s3:GetObjectTagging", "s3:PutObjectTagging"),
-        _answer_tasks("SendTaskFailure"),
+        answer_the_run_workflow("SendTaskFailure"),
     ),
     "files": (
         items("FileItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS,)),
@@ -189,26 +177,26 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         workspace_objects("Workspaces", "s3:GetObject", "s3:PutObject", under=("conversations", "tmp/runs", "results")),
         workspace_objects("RemoveStagedInputs", "s3:DeleteObject", under=("tmp/runs",)),
         READ_ARTIFACTS,
-        _run_one_task_family,
-        _pass_the_execution_role,
-        _answer_tasks("SendTaskSuccess", "SendTaskFailure"),
+        START_SANDBOXES,
+        PASS_THE_EXECUTION_ROLE,
+        answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure"),
     ),
     "sandbox_route": (
         items("SandboxItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, SANDBOXES, POOL)),
         READ_WORKSPACES,
         workspace_objects("PartsOfARun", "s3:GetObject", "s3:PutObject", under=("tmp/runs",)),
-        _answer_tasks("SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat"),
+        answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat"),
     ),
     "task_stopped": (
         items("SandboxItems", *READ_ITEMS, *WRITE_ITEMS, of=(RUNS, SANDBOXES)),
-        _answer_tasks("SendTaskFailure"),
+        answer_the_run_workflow("SendTaskFailure"),
     ),
     "lifecycle": (
         items("ConversationItems", *READ_ITEMS, *WRITE_ITEMS, *DELETE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
-        _list_bucket("FindObjects", "s3:ListBucket", bucket=_workspaces),
+        FIND_OBJECTS,
         workspace_objects("RemoveWorkspaces", "s3:DeleteObject", under=("conversations", "results", "tmp")),
-        _list_bucket("FindVersions", "s3:ListBucketVersions", bucket=_artifacts),
+        FIND_MARKERS,
         artifact_objects("PutMarkers", "s3:DeleteObject"),
-        _answer_tasks("SendTaskFailure"),
+        answer_the_run_workflow("SendTaskFailure"),
     ),
 }

@@ -68,7 +68,7 @@ class Network(Construct):
         self._interface(
             "Logs",
             ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
-            _allow("logs:CreateLogStream", "logs:PutLogEvents", on=f"{log_group_arn}:*"),
+            _allow("logs:CreateLogStream", "logs:PutLogEvents", on=log_group_arn),
         )
         self._interface(
             "ExecuteApi", ec2.InterfaceVpcEndpointAwsService.APIGATEWAY, _allow("execute-api:Invoke", on=route_arn)

@@ -65,6 +65,11 @@ class Sandbox(Construct):
             assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"),
         )
         self.repository.grant_pull(role)
+        acknowledge(
+            role,
+            "ecr:GetAuthorizationToken is for the whole registry and accepts no resource; the repository is named",
+            "AwsSolutions-IAM5[Resource::*]",
+        )
         role.add_to_policy(
             iam.PolicyStatement(
                 sid="SupervisorLog",

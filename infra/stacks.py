@@ -40,12 +40,16 @@ class StorageStack(Stack):
         self.storage = Storage(
             self, "Storage", grace_days=settings.grace_days, unattached_days=settings.unattached_days
         )
+        # Exported by hand, so that the other stacks know their spelling while they are built.
+        self.table = self.export_value(self.storage.table.table_arn)
+        self.workspaces = self.export_value(self.storage.workspaces.bucket_arn)
+        self.artifacts = self.export_value(self.storage.artifacts.bucket_arn)
 
 
 class SandboxStack(Stack):
     """The sandbox, its network, and the workflow that runs code in it."""
 
-    def __init__(self, scope: Construct, settings: DeploymentSettings, storage: Storage) -> None:
+    def __init__(self, scope: Construct, settings: DeploymentSettings, storage: StorageStack) -> None:
         super().__init__(scope, f"{settings.name}-sandbox", description="Workbench: the code sandbox and its workflow")
         retention = _retention(settings)
         self.network = Network(self, "Network", zones=settings.zones, log_retention=retention)
@@ -59,7 +63,7 @@ class ApiStack(Stack):
     """The portal's API, the deletion of conversations, the dashboard."""
 
     def __init__(
-        self, scope: Construct, settings: DeploymentSettings, storage: Storage, runs: Runs, tools: Sequence[Tool]
+        self, scope: Construct, settings: DeploymentSettings, storage: StorageStack, runs: Runs, tools: Sequence[Tool]
     ) -> None:
         super().__init__(scope, f"{settings.name}-api", description="Workbench: the tools and the portal's API")
         factory = _factory(self, settings, storage, _places(self, settings, storage))
@@ -83,7 +87,7 @@ class ApiStack(Stack):
                 RUN_CODE: runs.workflow.machine,
                 DELETE_CONVERSATION: self.lifecycle.workflow.machine,
             },
-            table=storage.table,
+            table=storage.storage.table,
             alarm_topic_arn=settings.alarm_topic_arn,
         )
 
@@ -91,8 +95,8 @@ class ApiStack(Stack):
 def add_workbench(app: App, settings: DeploymentSettings, tools: Sequence[Tool]) -> list[Stack]:
     """Add the three stacks to ``app``, checked against the AwsSolutions rules when it is synthesised."""
     storage = StorageStack(app, settings)
-    sandbox = SandboxStack(app, settings, storage.storage)
-    api = ApiStack(app, settings, storage.storage, sandbox.runs, tools)
+    sandbox = SandboxStack(app, settings, storage)
+    api = ApiStack(app, settings, storage, sandbox.runs, tools)
     Tags.of(app).add("application", settings.name)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return [storage, sandbox, api]
@@ -102,11 +106,13 @@ def _retention(settings: DeploymentSettings) -> logs.RetentionDays:
     return logs.RetentionDays[LOG_RETENTION[settings.log_retention_days]]
 
 
-def _places(scope: Construct, settings: DeploymentSettings, storage: Storage, sandbox: Sandbox | None = None) -> Places:
+def _places(
+    scope: Construct, settings: DeploymentSettings, storage: StorageStack, sandbox: Sandbox | None = None
+) -> Places:
     return Places(
-        table=storage.table.table_arn,
-        workspaces=storage.workspaces.bucket_arn,
-        artifacts=storage.artifacts.bucket_arn,
+        table=storage.table,
+        workspaces=storage.workspaces,
+        artifacts=storage.artifacts,
         run_machine=machine_arn(scope, f"{settings.name}-{RUN_CODE}"),
         delete_machine=machine_arn(scope, f"{settings.name}-{DELETE_CONVERSATION}"),
         task_family=sandbox.family_arn if sandbox else "",
@@ -115,11 +121,11 @@ def _places(scope: Construct, settings: DeploymentSettings, storage: Storage, sa
     )
 
 
-def _factory(scope: Construct, settings: DeploymentSettings, storage: Storage, places: Places) -> FunctionFactory:
+def _factory(scope: Construct, settings: DeploymentSettings, storage: StorageStack, places: Places) -> FunctionFactory:
     environment = settings.function_settings(
-        table=storage.table.table_name,
-        workspace_bucket=storage.workspaces.bucket_name,
-        artifact_bucket=storage.artifacts.bucket_name,
+        table=storage.storage.table.table_name,
+        workspace_bucket=storage.storage.workspaces.bucket_name,
+        artifact_bucket=storage.storage.artifacts.bucket_name,
         run_state_machine=places.run_machine,
         delete_state_machine=places.delete_machine,
         longest_function_seconds=LONGEST_SECONDS,
