@@ -1,8 +1,8 @@
 """When a tool is taken out of service for a while, so that a looping model stops paying for the same failure.
 
 A pure state machine over the plain map that the item ``C#conv/BRK`` keeps, one entry per tool that has a streak:
-``{streak, same, digest, code, message, openUntil}``. It tells looping from exploring: three times the *same* call with
-the same error opens it, other failures only after the tool's own number in a row.
+``{streak, same, digest, code, message, openUntil, probe?}``. It tells looping from exploring: three times the *same*
+call with the same error opens it, other failures only after the tool's own number in a row.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ def check(state: State, tool: Tool, now: float) -> Open | None:
     return Open(entry["openUntil"], _reason(tool, entry))
 
 
-def probe(state: State, tool: Tool, now: float) -> dict[str, Entry] | None:
+def probe(state: State, tool: Tool, now: float, digest: str) -> dict[str, Entry] | None:
     """The state to write before a half-open call, or None when the breaker is closed and nothing needs writing.
 
     The write must be conditional on the entry's old ``openUntil``: of several callers one wins and works, to the
-    others the breaker is still open. A caller that dies gives way to the next after the tool's budget.
+    others the breaker is still open. A caller that dies gives way to the next after the tool's budget. ``digest`` is
+    the call's, so that :func:`after` knows the probe again.
     """
     entry = state.get(tool.name)
     if not entry or not entry["openUntil"] or entry["openUntil"] > now:
         return None
-    return {**state, tool.name: {**entry, "openUntil": now + tool.budget_seconds}}
+    return {**state, tool.name: {**entry, "openUntil": now + tool.budget_seconds, "probe": digest}}
 
 
 def after(
@@ -66,22 +67,24 @@ def after(
     now: float,
     cooldown: float = COOLDOWN_SECONDS,
 ) -> dict[str, Entry] | None:
-    """The state after a call that was let through, or None when it is unchanged.
+    """The state after a call, or None when it is unchanged.
 
     ``digest`` is the arguments', ``code`` and ``message`` the error's; ``cooldown`` is in seconds.
     """
     entry = state.get(tool.name)
+    opened = entry["openUntil"] if entry else 0
+    # While the breaker is open only its probe counts: what is turned away must neither prolong nor end the wait.
+    if entry and outcome != "ok" and opened > now and (entry.get("probe") != digest or outcome == "circuit_open"):
+        return None
     if outcome == "ok" or code in _THE_PROGRAM:
         return {name: other for name, other in state.items() if name != tool.name} if entry else None
     if outcome not in _COUNTED or code in _NOT_THE_CALL:
         # A probe that says nothing about the tool makes room for the next one at once.
-        probing = entry is not None and entry["openUntil"] > now
-        return {**state, tool.name: {**entry, "openUntil": now}} if entry and probing else None
+        return {**state, tool.name: {**entry, "openUntil": now}} if entry and opened else None
     again = entry is not None and (entry["digest"], entry["code"]) == (digest, code)
     streak = entry["streak"] + 1 if entry else 1
     same = entry["same"] + 1 if entry and again else 1
-    half_open = entry is not None and entry["openUntil"] > 0
-    opens = half_open or same >= SAME_CALLS or streak >= tool.breaker_after
+    opens = opened > 0 or same >= SAME_CALLS or streak >= tool.breaker_after
     failed = {
         "streak": streak,
         "same": same,

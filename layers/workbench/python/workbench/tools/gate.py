@@ -70,10 +70,12 @@ def rate(tool: Tool, values: Mapping[str, Any], below: Below | None = None) -> R
     commands: list[tuple[Risk, str]] = []
     patterns: list[tuple[Risk, str]] = []
     secret = ""
+    # Looking below a folder costs requests; only a deletion reaches further than the path that it names.
+    inside: Below = below if below and values.get("recursive") else lambda _: ()
     for path in _paths(values):
         clean = _clean(path)
         start = f"{tool.name} {_mode(tool, values)} "
-        found = clean if holds_credentials(clean) else _first_credential(below(clean) if below else ())
+        found = clean if holds_credentials(clean) else _first_credential(inside(clean))
         secret = secret or found
         level: Risk = "dangerous" if found else ordinary
         commands.append((level, start + clean))

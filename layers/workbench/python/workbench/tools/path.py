@@ -239,7 +239,8 @@ class _Call:
         assert self.tool is not None
         now = self.runtime.clock.now()
         opened = breaker.check(self.state.breaker, self.tool, now)
-        probe = None if opened else breaker.probe(self.state.breaker, self.tool, now)
+        digest = self.asked.arguments.digest
+        probe = None if opened else breaker.probe(self.state.breaker, self.tool, now, digest)
         if probe is not None:
             before = self.state.breaker[self.tool.name]["openUntil"]
             change = Update().set(self.tool.name, probe[self.tool.name])
