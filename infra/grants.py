@@ -24,6 +24,7 @@ class Places:
     delete_machine: str
     task_family: str = ""
     cluster: str = ""
+    cluster_tasks: str = ""
     execution_role: str = ""
 
 
@@ -105,6 +106,12 @@ START_SANDBOXES = Grant(
     lambda places: {"ArnEquals": {"ecs:cluster": places.cluster}},
     because="Every deployment of a new image makes a revision; the family is named",
 )
+STOP_SANDBOXES = Grant(
+    "StopSandboxes",
+    ("ecs:StopTask",),
+    lambda places: [f"{places.cluster_tasks}/*"],
+    because="Tasks get their ids when they start; the cluster is named",
+)
 # ECS pulls the image with this role. No other role can be handed to a task, so that no override of RunTask can give a
 # sandbox more than the right to pull its own image.
 PASS_THE_EXECUTION_ROLE = Grant(
@@ -178,6 +185,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         workspace_objects("RemoveStagedInputs", "s3:DeleteObject", under=("tmp/runs",)),
         READ_ARTIFACTS,
         START_SANDBOXES,
+        STOP_SANDBOXES,
         PASS_THE_EXECUTION_ROLE,
         answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure"),
     ),

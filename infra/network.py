@@ -56,19 +56,20 @@ class Network(Construct):
         self._interface(
             "EcrApi",
             ec2.InterfaceVpcEndpointAwsService.ECR,
-            # A token is for the whole registry: this action knows no resource.
-            _allow("ecr:GetAuthorizationToken", on="*"),
-            _allow(*PULL, on=repository_arn),
+            # A token is for the whole registry: this action knows no resource. Credentials that somebody carried into
+            # a sandbox belong to another account and get none.
+            _allow("ecr:GetAuthorizationToken", on="*", only_own_account=True),
+            _allow(*PULL, on=repository_arn, only_own_account=True),
         )
         self._interface(
             "EcrDocker",
             ec2.InterfaceVpcEndpointAwsService.ECR_DOCKER,
-            _allow(*PULL, on=repository_arn),
+            _allow(*PULL, on=repository_arn, only_own_account=True),
         )
         self._interface(
             "Logs",
             ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
-            _allow("logs:CreateLogStream", "logs:PutLogEvents", on=log_group_arn),
+            _allow("logs:CreateLogStream", "logs:PutLogEvents", on=log_group_arn, only_own_account=True),
         )
         self._interface(
             "ExecuteApi", ec2.InterfaceVpcEndpointAwsService.APIGATEWAY, _allow("execute-api:Invoke", on=route_arn)
@@ -135,5 +136,8 @@ class Network(Construct):
         )
 
 
-def _allow(*actions: str, on: str) -> iam.PolicyStatement:
-    return iam.PolicyStatement(actions=list(actions), resources=[on], principals=[iam.AnyPrincipal()])
+def _allow(*actions: str, on: str, only_own_account: bool = False) -> iam.PolicyStatement:
+    conditions = {"StringEquals": {"aws:PrincipalAccount": Aws.ACCOUNT_ID}} if only_own_account else None
+    return iam.PolicyStatement(
+        actions=list(actions), resources=[on], principals=[iam.AnyPrincipal()], conditions=conditions
+    )

@@ -21,9 +21,8 @@ CONTAINER = "sandbox"
 # Docker's default capabilities that no step of the supervisor needs. SETUID, SETGID, CHOWN, DAC_OVERRIDE, FOWNER and
 # KILL stay: it gives the tree to the sandbox's user, becomes that user, and kills what is left. The program has none.
 DROPPED_CAPABILITIES = ["AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SYS_CHROOT"]
-# The only writable places; everything in them is memory and ends with the task. Sizes in MiB.
-SCRATCH_MIB = 64
-TMPFS_OPTIONS = ["nosuid", "nodev"]
+# The only writable places are memory and end with the task. Programs of the workspace may be run, as they may locally.
+TMPFS_OPTIONS = ["rw", "exec", "nosuid", "nodev"]
 
 
 class Sandbox(Construct):
@@ -38,7 +37,8 @@ class Sandbox(Construct):
         log_retention: logs.RetentionDays,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.cluster = ecs.CfnCluster(self, "Cluster", cluster_name=settings.name)
+        self.cluster_name = settings.name
+        self.cluster = ecs.CfnCluster(self, "Cluster", cluster_name=self.cluster_name)
         acknowledge(
             self.cluster,
             "A task lives for one run, whose record and workflow metrics say what Container Insights would charge for",
@@ -55,6 +55,11 @@ class Sandbox(Construct):
     def family_arn(self) -> str:
         """The family without a revision, for policies that must outlive the next revision."""
         return Stack.of(self).format_arn(service="ecs", resource="task-definition", resource_name=self.family)
+
+    @property
+    def tasks_arn(self) -> str:
+        """The cluster's tasks, without an id."""
+        return Stack.of(self).format_arn(service="ecs", resource="task", resource_name=self.cluster_name)
 
     def _execution_role(self) -> iam.Role:
         # Used by ECS before the container starts; the container itself never sees it.
@@ -91,8 +96,9 @@ class Sandbox(Construct):
                 capabilities=task.KernelCapabilitiesProperty(drop=DROPPED_CAPABILITIES),
                 init_process_enabled=True,
                 tmpfs=[
-                    _tmpfs("/sandbox", settings.sandbox.run_disk_mib),
-                    _tmpfs("/tmp", SCRATCH_MIB),  # noqa: S108 - a mount of its own
+                    # The supervisor bounds what the program adds to both; what it lays out first comes on top.
+                    _tmpfs("/sandbox", settings.laid_out_mib + settings.sandbox.run_disk_mib),
+                    _tmpfs("/tmp", settings.sandbox.run_disk_mib),  # noqa: S108 - a mount of its own
                 ],
             ),
             ulimits=[

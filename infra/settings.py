@@ -76,13 +76,6 @@ class Sandbox(_Group):
                 f"memoryMiB is {self.memory_mib}; with cpu {self.cpu} Fargate offers {sizes[0]} to {sizes[-1]} "
                 f"in steps of {sizes.step}"
             )
-        needed = self.run_memory_mib + self.run_disk_mib + SUPERVISOR_MIB
-        if needed > self.memory_mib:
-            # The run's disk is a tmpfs: its pages count as the task's memory.
-            raise ValueError(
-                f"runMemoryMiB + runDiskMiB + {SUPERVISOR_MIB} for the supervisor is {needed}, "
-                f"more than memoryMiB {self.memory_mib}"
-            )
         return self
 
 
@@ -104,6 +97,24 @@ class DeploymentSettings(_Group):
     deny_from: Rating = "never"
     requests_per_second: int = Field(default=100, ge=1, le=10_000)
     alarm_topic_arn: str | None = None
+
+    @property
+    def laid_out_mib(self) -> int:
+        """What a run may find when it starts: a full workspace and all its inputs."""
+        return -(-(self.limits.workspace_bytes + self.limits.run_input_bytes) // MIB)
+
+    @model_validator(mode="after")
+    def _task_holds_a_run(self) -> DeploymentSettings:
+        # The task's disk is a tmpfs, so that its pages count as the task's memory.
+        sandbox = self.sandbox
+        needed = sandbox.run_memory_mib + sandbox.run_disk_mib + self.laid_out_mib + SUPERVISOR_MIB
+        if needed > sandbox.memory_mib:
+            raise ValueError(
+                f"sandbox.memoryMiB is {sandbox.memory_mib}, but a run may need {needed}: runMemoryMiB "
+                f"{sandbox.run_memory_mib}, runDiskMiB {sandbox.run_disk_mib}, {self.laid_out_mib} for workspace and "
+                f"inputs, {SUPERVISOR_MIB} for the supervisor"
+            )
+        return self
 
     @field_validator("log_retention_days")
     @classmethod

@@ -117,6 +117,7 @@ def _places(
         delete_machine=machine_arn(scope, f"{settings.name}-{DELETE_CONVERSATION}"),
         task_family=sandbox.family_arn if sandbox else "",
         cluster=sandbox.cluster.attr_arn if sandbox else "",
+        cluster_tasks=sandbox.tasks_arn if sandbox else "",
         execution_role=sandbox.execution_role.role_arn if sandbox else "",
     )
 
