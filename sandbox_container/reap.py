@@ -1,0 +1,160 @@
+"""Which processes are the sandbox's, and ending all of them.
+
+By user: a helper whose effective uid is the sandbox's and whose real and saved uid are a third one may signal the
+sandbox, cannot be signalled by it, and holds no capability, so ``kill(-1)`` reaches exactly that user. By descent
+(without root): whatever the supervisor, a subreaper, has below it.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NoReturn, Protocol
+
+from sandbox_container import kernel
+from sandbox_container.settings import Settings, erase_secrets
+
+ROUNDS_SECONDS = 20.0
+_ROUND_SECONDS = 0.002
+
+
+class StillAlive(Exception):
+    """Some process survived every round: nothing it may still be changing can be trusted."""
+
+
+class Process:
+    """One line of /proc: enough to say whose it is."""
+
+    __slots__ = ("parent", "pid", "state", "uids")
+
+    def __init__(self, pid: int, status: bytes) -> None:
+        self.pid, self.state, self.parent, self.uids = pid, b"", 0, frozenset[int]()
+        for line in status.split(b"\n", 10):
+            name, _, value = line.partition(b":\t")
+            if name == b"State":
+                self.state = value[:1]
+            elif name == b"PPid":
+                self.parent = int(value)
+            elif name == b"Uid":
+                self.uids = frozenset(map(int, value.split()))
+
+    @property
+    def zombie(self) -> bool:
+        return self.state in (b"Z", b"X")
+
+
+def processes() -> Iterator[Process]:
+    """Every process this one can see, zombies too."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/status", "rb", buffering=0) as file:
+                    yield Process(int(name), file.read(1024))
+            except OSError:
+                continue  # it ended meanwhile
+
+
+class Keeper(Protocol):
+    """Knows the sandbox's processes and can end them."""
+
+    def members(self) -> list[int]: ...
+
+    def strike(self) -> None: ...
+
+
+class ByUser:
+    """Members are the processes with the sandbox's uid in any of their four."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._uid = settings.uid
+        commands, self._commands = os.pipe()
+        self._answers, answers = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _jailer(settings, commands, answers)
+        os.close(commands)
+        os.close(answers)
+
+    def members(self) -> list[int]:
+        return [process.pid for process in processes() if self._uid in process.uids and process.pid != self.pid]
+
+    def strike(self) -> None:
+        os.write(self._commands, b"k")
+        if os.read(self._answers, 1) != b"k":
+            raise StillAlive("the process that ends the sandbox is gone")
+
+
+class ByDescent:
+    """Members are what this process has below it, less the ``trusted`` ones."""
+
+    def __init__(self, trusted: frozenset[int]) -> None:
+        self._trusted = trusted
+
+    def members(self) -> list[int]:
+        children: dict[int, list[int]] = {}
+        for process in processes():
+            children.setdefault(process.parent, []).append(process.pid)
+        found: list[int] = []
+        front = [pid for pid in children.get(os.getpid(), []) if pid not in self._trusted]
+        while front:
+            pid = front.pop()
+            found.append(pid)
+            front += children.get(pid, [])
+        return found
+
+    def strike(self) -> None:
+        for pid in self.members():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _jailer(settings: Settings, commands: int, answers: int) -> NoReturn:
+    try:
+        erase_secrets()
+        os.dup2(commands, 0)
+        os.dup2(answers, 1)
+        kernel.close_from(2)  # the pipes of launches among them, which wait for their other ends to be closed
+        os.setsid()
+        os.setgroups([])
+        os.setresgid(settings.gid, settings.gid, settings.gid)
+        os.setresuid(settings.jailer, settings.uid, settings.jailer)
+        kernel.clear_capabilities()
+        if settings.uid == 0 or os.getresuid() != (settings.jailer, settings.uid, settings.jailer):
+            os._exit(1)  # with any other identity kill(-1) would end strangers
+        while os.read(0, 1):
+            with suppress(ProcessLookupError, PermissionError):  # nobody left
+                os.kill(-1, signal.SIGKILL)
+            os.write(1, b"k")
+    except OSError:
+        os._exit(1)
+    os._exit(0)
+
+
+def collect(statuses: dict[int, int]) -> None:
+    """Take the status of every child that has ended, adopted orphans included."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        statuses[pid] = status
+
+
+def end_all(keeper: Keeper, statuses: dict[int, int]) -> None:
+    """Strike until no member is left, not even a zombie of ours. Raises :class:`StillAlive` after 20 s."""
+    deadline = time.monotonic() + ROUNDS_SECONDS
+    keeper.strike()
+    while True:
+        collect(statuses)
+        if not keeper.members():
+            return
+        if time.monotonic() > deadline:
+            raise StillAlive("some processes of the program could not be ended")
+        keeper.strike()
+        time.sleep(_ROUND_SECONDS)

@@ -1,0 +1,157 @@
+"""Stands beside the running program: reads what it prints, keeps the limits, and says how it ended.
+
+One thread, one poll. The result is judged only by what the kernel says (wait status, clock, counters), never by
+anything the program printed.
+"""
+
+import os
+import select
+import time
+from collections.abc import Callable, Iterable
+
+from sandbox_container import reap
+from sandbox_container.job import Limits
+from sandbox_container.launcher import Launch
+from sandbox_container.output import Output
+
+LOOK_SECONDS = 0.05
+# Looking at memory must not take more than about a tenth of the time.
+_LOOK_SHARE = 10
+_READ_BYTES = 64 * 1024
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+# Inodes are memory too: a tree this far over its file limit could not be kept anyway.
+_INODES_PER_FILE = 8
+
+
+class Disks:
+    """The file systems that the program can write to; how much it added since :meth:`settle`."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        devices: dict[int, str] = {}
+        for path in paths:
+            try:
+                devices.setdefault(os.stat(path).st_dev, path)
+            except OSError:
+                continue
+        self._paths = list(devices.values())
+        self._bytes = self._inodes = 0
+        self.settle()
+
+    def settle(self) -> None:
+        """Count from here."""
+        self._bytes, self._inodes = self._used()
+
+    def added(self) -> tuple[int, int]:
+        """Bytes and inodes."""
+        size, inodes = self._used()
+        return size - self._bytes, inodes - self._inodes
+
+    def _used(self) -> tuple[int, int]:
+        size = inodes = 0
+        for path in self._paths:
+            status = os.statvfs(path)
+            size += (status.f_blocks - status.f_bfree) * status.f_frsize
+            inodes += status.f_files - status.f_ffree
+        return size, inodes
+
+
+class Watch:
+    """Watches one launch. ``wake`` becomes readable when somebody asks to stop."""
+
+    def __init__(
+        self, launch: Launch, keeper: reap.Keeper, output: Output, limits: Limits, disks: Disks, wake: int
+    ) -> None:
+        self._launch, self._keeper, self._output = launch, keeper, output
+        self._limits, self._disks, self._wake = limits, disks, wake
+        self._streams = {launch.stdout: output.stdout, launch.stderr: output.stderr}
+        self.statuses: dict[int, int] = {}
+
+    def until_end(self, seconds: float) -> str:
+        """``finished``, or the limit that was hit: ``timeout``, ``memory``, ``disk``, ``output``; or ``stopped``."""
+        poll = select.poll()
+        for stream in self._streams:
+            os.set_blocking(stream, False)
+            poll.register(stream, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        process = os.pidfd_open(self._launch.pid)
+        try:
+            poll.register(process, select.POLLIN)
+            return self._loop(poll, process, time.monotonic() + seconds)
+        finally:
+            os.close(process)
+
+    def drain(self) -> None:
+        """Read what is still in the pipes; every writer is gone."""
+        for stream in self._streams:
+            while self._read(stream) and not self._output.too_large:
+                continue
+            os.close(stream)
+
+    def _loop(self, poll: select.poll, process: int, deadline: float) -> str:
+        next_look = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= deadline:
+                return "timeout"
+            if now >= next_look:
+                reap.collect(self.statuses)
+                over = self._over_limits()
+                if over:
+                    return over
+                spent = time.monotonic() - now
+                next_look = now + max(LOOK_SECONDS, _LOOK_SHARE * spent)
+            wait = min(deadline, next_look) - time.monotonic()
+            for descriptor, _ in poll.poll(max(0.0, wait) * 1000 + 1):
+                if descriptor == process:
+                    return "finished"
+                if descriptor == self._wake:
+                    return "stopped"
+                if not self._read(descriptor):
+                    poll.unregister(descriptor)
+            if self._output.too_large:
+                return "output"
+
+    def _read(self, stream: int) -> bool:
+        """One read; False at the end of the stream or when nothing is there."""
+        try:
+            data = os.read(stream, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._output.add(self._streams[stream], data)
+        return bool(data)
+
+    def _over_limits(self) -> str | None:
+        size, inodes = self._disks.added()
+        if size > self._limits.disk_bytes or inodes > _INODES_PER_FILE * self._limits.workspace_files:
+            return "disk"
+        members = self._keeper.members()
+        if _total(members, _resident) <= self._limits.memory_bytes:
+            return None
+        # Pages that several processes share were counted for each of them; look again, slower and fairly.
+        return "memory" if _total(members, _proportional) > self._limits.memory_bytes else None
+
+
+def _total(members: Iterable[int], measure: Callable[[int], int]) -> int:
+    total = 0
+    for pid in members:
+        try:
+            total += measure(pid)
+        except (OSError, ValueError, IndexError):
+            continue  # it ended meanwhile
+    return total
+
+
+def _resident(pid: int) -> int:
+    with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+        return int(file.read(256).split()[1]) * _PAGE
+
+
+def _proportional(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except PermissionError:  # needs SYS_PTRACE in a container
+        return _resident(pid)
+    return 0
