@@ -48,7 +48,7 @@ def serve(options: argparse.Namespace) -> int:
         signal.signal(number, ask_to_stop)
     # Handlers and their loggers write to standard output in Lambda; here that belongs to the ready line.
     stdout, sys.stdout = sys.stdout, sys.stderr
-    _set_log_levels(verbose=options.verbose)
+    _send_logs_to_stderr(verbose=options.verbose)
 
     # Imported here, because moto and boto take most of a second that `workbench --help` need not wait for.
     from local.system import LocalSystem
@@ -67,11 +67,11 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _set_log_levels(*, verbose: bool) -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING)
+def _send_logs_to_stderr(*, verbose: bool) -> None:
     from workbench.logs import logger
 
     logger.setLevel("INFO" if verbose else "ERROR")
+    logging.getLogger(logger.name).propagate = False
     for handler in logger.handlers:
         if isinstance(handler, logging.StreamHandler):
             handler.setStream(sys.stderr)

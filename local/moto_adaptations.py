@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import copy
 import hashlib
+import json
 import re
 import sys
 import threading
@@ -18,14 +19,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 from typing import Any, Protocol
+from urllib.parse import unquote
 from weakref import WeakSet
 
 import botocore.handlers
 import moto.backends  # noqa: F401 - registers the services, and the stubber in botocore's built-in handlers
 import moto.dynamodb.models as dynamodb_models
 from botocore.awsrequest import AWSPreparedRequest
-from moto.awslambda.exceptions import UnknownFunctionException
-from moto.awslambda_simple.models import LambdaSimpleBackend
+from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.config import DefaultConfig
 from moto.core.exceptions import ServiceException
 from moto.core.models import botocore_stubber
@@ -36,7 +37,6 @@ from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing import ast_nodes, expressions
 from moto.dynamodb.responses import DynamoHandler
-from moto.ecs.responses import EC2ContainerServiceResponse
 from moto.s3.exceptions import S3ClientError
 from moto.s3.responses import S3Response
 from moto.stepfunctions.parser.api import InvalidToken, TaskTimedOut
@@ -57,7 +57,7 @@ from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 
-from local.functions import FunctionMissing
+from local.functions import PAYLOAD_BYTES, FunctionMissing
 
 MOTO_CONFIG: DefaultConfig = {
     "stepfunctions": {"execute_state_machine": True},
@@ -80,7 +80,8 @@ _EXPRESSIONS = (
 # While its mocks are on, moto answers everything under this name, if only with a 404.
 _AWS_HOST = re.compile(r"https?://[^/@]+\.amazonaws\.com/")
 _LOOPBACK_HOST = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
-_RUN_TASK_FIELDS = ("cluster", "taskDefinition", "count", "overrides", "startedBy", "clientToken", "launchType", "tags")
+_INVOKE = re.compile(r"https?://lambda\.[a-z0-9-]+\.amazonaws\.com/2015-03-31/functions/([^/?]+)/invocations")
+_ECS = re.compile(r"https?://ecs\.[a-z0-9-]+\.amazonaws\.com/")
 
 
 class Functions(Protocol):
@@ -734,51 +735,73 @@ def _token(env: Any) -> str:
 
 @_adaptation
 def functions_run_here(patches: Patches) -> None:
-    """moto without Docker answers every Invoke with its own payload. Here the handler of that name runs: what it raises
-    becomes a function error, and ``Event`` invocations return before it ran, as in AWS.
+    """moto runs functions in Docker or answers every Invoke with its own payload. Here the handler of that name runs:
+    what it raises becomes a function error, and ``Event`` invocations return before it ran, as in AWS.
     """
 
-    def invoke(
-        _backend: LambdaSimpleBackend,
-        function_name: str,
-        _qualifier: str | None,
-        body: Any,
-        headers: Any,
-        response_headers: Any,
-    ) -> bytes:
-        payload = body if isinstance(body, bytes) else (body or "").encode()
-        try:
-            if headers.get("X-Amz-Invocation-Type") == "Event":
-                patches.functions.invoke_later(function_name, payload)
-                return b""
-            answer, failed = patches.functions.invoke(function_name, payload)
-        except FunctionMissing as error:
-            raise UnknownFunctionException(function_name) from error
-        if failed:
-            response_headers["x-amz-function-error"] = "Unhandled"
-        return answer
+    def wrapper(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def process_request(self: BotocoreStubber, request: AWSPreparedRequest) -> Any:
+            invocation = _INVOKE.match(request.url)
+            if invocation is None:
+                return stock(self, request)
+            return _invoke(patches.functions, unquote(invocation.group(1)), request)
 
-    patches.replace(LambdaSimpleBackend, "invoke", invoke)
+        return process_request
+
+    patches.wrap(BotocoreStubber, "process_request", wrapper)
 
 
 @_adaptation
 def tasks_run_here(patches: Patches) -> None:
-    """moto's RunTask loads its EC2 backend (a second) and starts nothing. Here the request goes to the launcher before
-    moto sees it, and the task it names is a real process.
+    """moto's ECS loads its EC2 backend (a second of imports) and its RunTask starts nothing. Here the request goes to
+    the launcher before moto sees it, and the task it names is a real process.
     """
 
-    def run_task(self: EC2ContainerServiceResponse) -> ActionResult:
-        return ActionResult(patches.tasks.run({name: self._get_param(name) for name in _RUN_TASK_FIELDS}))
+    def wrapper(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def process_request(self: BotocoreStubber, request: AWSPreparedRequest) -> Any:
+            _service, _dot, operation = _text(request.headers.get("X-Amz-Target")).partition(".")
+            if not _ECS.match(request.url) or operation not in ("RunTask", "StopTask", "DescribeTasks"):
+                return stock(self, request)
+            sent = json.loads(request.body)
+            if operation == "RunTask":
+                answer = patches.tasks.run(sent)
+            elif operation == "DescribeTasks":
+                answer = patches.tasks.describe(sent["tasks"])
+            else:
+                try:
+                    answer = patches.tasks.stop(sent["task"], sent.get("reason") or "")
+                except LookupError:
+                    return _refused(400, "InvalidParameterException", "The referenced task was not found.")
+            return 200, {"content-type": "application/x-amz-json-1.1"}, json.dumps(answer)
 
-    def stop_task(self: EC2ContainerServiceResponse) -> ActionResult:
-        return ActionResult(patches.tasks.stop(self._get_param("task"), self._get_param("reason") or ""))
+        return process_request
 
-    def describe_tasks(self: EC2ContainerServiceResponse) -> ActionResult:
-        return ActionResult(patches.tasks.describe(self._get_param("tasks") or []))
+    patches.wrap(BotocoreStubber, "process_request", wrapper)
 
-    patches.replace(EC2ContainerServiceResponse, "run_task", run_task)
-    patches.replace(EC2ContainerServiceResponse, "stop_task", stop_task)
-    patches.replace(EC2ContainerServiceResponse, "describe_tasks", describe_tasks)
+
+def _invoke(functions: Functions, name: str, request: AWSPreparedRequest) -> Any:
+    payload = request.body if isinstance(request.body, bytes) else (request.body or "").encode()
+    if len(payload) > PAYLOAD_BYTES:
+        return _refused(413, "RequestTooLargeException", f"The payload has more than {PAYLOAD_BYTES} bytes.")
+    try:
+        if _text(request.headers.get("X-Amz-Invocation-Type")) == "Event":
+            functions.invoke_later(name, payload)
+            return 202, {}, b""
+        answer, failed = functions.invoke(name, payload)
+    except FunctionMissing:
+        return _refused(404, "ResourceNotFoundException", f"Function not found: {name}")
+    headers = {"content-type": "application/json"}
+    if failed:
+        headers["x-amz-function-error"] = "Unhandled"
+    return 200, headers, answer
+
+
+def _refused(status: int, code: str, message: str) -> tuple[int, dict[str, str], str]:
+    return status, {"x-amzn-errortype": code}, json.dumps({"__type": code, "message": message})
+
+
+def _text(header: str | bytes | None) -> str:
+    return header.decode() if isinstance(header, bytes) else header or ""
 
 
 class OutsideLoopback(Exception):

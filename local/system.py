@@ -25,8 +25,10 @@ from workbench.settings import PREFIX, Settings
 from workbench.tools import catalogue
 
 from local import moto_adaptations, resources
+from local.events import HttpAnswer, HttpRequest
 from local.functions import REGION, LocalFunctions
 from local.gateway import SANDBOX_PATH, Gateway, Special
+from local.signed_links import SignedLinks
 from local.tasks import CLUSTER, TASK_DEFINITION, LocalTasks, Process, Start
 
 Sandbox = Literal["real", "unsafe", "off"]
@@ -100,7 +102,7 @@ class LocalSystem:
             raise AlreadyRunning("A local system runs in this process already; stop it first.")
         self._undo.append(_running.release)
         try:
-            self._start(port, settings or {}, start_sandbox or _starter(sandbox, lambda: self.url), special)
+            self._start(port, settings or {}, start_sandbox or _starter(sandbox), special)
         except BaseException:
             self.stop()
             raise
@@ -165,7 +167,8 @@ class LocalSystem:
         resources.create_bucket(clients.s3, settings.artifact_bucket, versioning=True)
         machines = resources.create_state_machines(clients.stepfunctions, self._state_machine_folder)
 
-        gateway = Gateway(functions.call, list(_routes()), FALLBACK, special)
+        links = SignedLinks(clients.s3, lambda: self.url)
+        gateway = Gateway(functions.call, list(_routes()), FALLBACK, _first_of(links.answer, special))
         gateway.start(port)
         self._gateway = gateway
         self._undo.append(gateway.stop)
@@ -196,6 +199,15 @@ class LocalSystem:
         os.environ.update(values)
 
 
+def _first_of(*answerers: Special | None) -> Special:
+    chosen = [answerer for answerer in answerers if answerer is not None]
+
+    def special(request: HttpRequest) -> HttpAnswer | None:
+        return next((answer for answerer in chosen if (answer := answerer(request)) is not None), None)
+
+    return special
+
+
 def _routes() -> Iterator[tuple[str, str]]:
     for route in ROUTES:
         yield route.key, route.function
@@ -203,16 +215,14 @@ def _routes() -> Iterator[tuple[str, str]]:
         yield f"POST /v1/turns/{{turn}}/tools/{tool}", tool
 
 
-def _starter(sandbox: Sandbox, url: Callable[[], str]) -> Start:
-    def refuse(_sandbox: str, _secret: str, _environment: Mapping[str, str]) -> Process:
+def _starter(sandbox: Sandbox) -> Start:
+    def refuse(_sandbox: str, _secret: str, _route: str, _environment: Mapping[str, str]) -> Process:
         raise RuntimeError("This local system was started without sandboxes.")
 
-    def launch(sandbox_id: str, secret: str, environment: Mapping[str, str]) -> Process:
+    def launch(sandbox_id: str, secret: str, route: str, environment: Mapping[str, str]) -> Process:
         # Imported at the first run: most of what one does locally starts no sandbox.
         from local.launcher import start_sandbox
 
-        return start_sandbox(
-            sandbox_id, secret, url() + SANDBOX_PATH, environment=environment, unsafe=sandbox == "unsafe"
-        )
+        return start_sandbox(sandbox_id, secret, route, environment=environment, unsafe=sandbox == "unsafe")
 
     return refuse if sandbox == "off" else launch

@@ -21,6 +21,7 @@ from local.functions import ACCOUNT, REGION
 CLUSTER = "workbench-local"
 TASK_DEFINITION = "workbench-sandbox:1"
 CONTAINER = "sandbox"
+VARIABLES = ("WORKBENCH_SANDBOX", "WORKBENCH_SECRET", "WORKBENCH_ROUTE")
 STOPPED_FUNCTION = "task_stopped"
 # RunTask refuses longer container overrides.
 OVERRIDE_CHARACTERS = 8192
@@ -38,7 +39,8 @@ class Process(Protocol):
         """End it and everything it started; harmless when it has ended."""
 
 
-Start = Callable[[str, str, Mapping[str, str]], Process]
+# sandbox id, secret, URL of the sandbox's route, further environment of the container
+Start = Callable[[str, str, str, Mapping[str, str]], Process]
 Deliver = Callable[[str, bytes], None]
 
 
@@ -141,13 +143,13 @@ class LocalTasks:
             for container in overrides.get("containerOverrides") or []
             for pair in container.get("environment") or []
         }
-        sandbox, secret = environment.pop("WORKBENCH_SANDBOX", ""), environment.pop("WORKBENCH_SECRET", "")
-        if not sandbox or not secret:
-            return _failure("The overrides name no WORKBENCH_SANDBOX and WORKBENCH_SECRET")
+        sandbox, secret, route = (environment.pop(name, "") for name in VARIABLES)
+        if not sandbox or not secret or not route:
+            return _failure(f"The overrides must give the container {', '.join(VARIABLES)}")
         if self._closed:
             return _failure("The local system is stopping")
         try:
-            process = self._start(sandbox, secret, environment)
+            process = self._start(sandbox, secret, route, environment)
         except Exception as error:
             log.warning("sandbox %s could not be started", sandbox, exc_info=True)
             return _failure(str(error))
