@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 Subparsers = Any
 
@@ -46,16 +45,16 @@ def serve(options: argparse.Namespace) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask_to_stop)
-    # Handlers and their loggers write to standard output in Lambda; here that belongs to the ready line.
+    # A handler may print, which is its log in Lambda; here standard output belongs to the ready line.
     stdout, sys.stdout = sys.stdout, sys.stderr
-    _send_logs_to_stderr(verbose=options.verbose)
 
     # Imported here, because moto and boto take most of a second that `workbench --help` need not wait for.
     from local.system import LocalSystem
 
     system = LocalSystem()
     try:
-        system.start(options.port, sandbox="unsafe" if options.unsafe_sandbox else "real")
+        sandbox: Literal["real", "unsafe"] = "unsafe" if options.unsafe_sandbox else "real"
+        system.start(options.port, sandbox=sandbox, verbose=options.verbose)
     except OSError as error:
         print(f"workbench cannot listen on port {options.port}: {error.strerror}", file=sys.stderr)
         return 1
@@ -65,16 +64,6 @@ def serve(options: argparse.Namespace) -> int:
     finally:
         system.stop()
     return 0
-
-
-def _send_logs_to_stderr(*, verbose: bool) -> None:
-    from workbench.logs import logger
-
-    logger.setLevel("INFO" if verbose else "ERROR")
-    logging.getLogger(logger.name).propagate = False
-    for handler in logger.handlers:
-        if isinstance(handler, logging.StreamHandler):
-            handler.setStream(sys.stderr)
 
 
 def _port(text: str) -> int:

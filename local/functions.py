@@ -17,7 +17,6 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +26,6 @@ REGION = "eu-central-1"
 ACCOUNT = "123456789012"
 # What Lambda carries in one direction of a synchronous call.
 PAYLOAD_BYTES = 6 * 1024 * 1024
-ASYNCHRONOUS_THREADS = 16
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _ARN = re.compile(r"arn:aws:lambda:[a-z0-9-]+:\d{12}:function:([A-Za-z0-9_-]{1,64})(?::[A-Za-z0-9$_-]+)?\Z")
@@ -100,7 +98,7 @@ class LocalFunctions:
         self._prefix = f"workbench_local_functions_{next(_instances)}"
         self._handlers: dict[str, Handler] = {}
         self._loading = threading.RLock()
-        self._later = ThreadPoolExecutor(ASYNCHRONOUS_THREADS, thread_name_prefix="lambda")
+        self._closed = False
 
     def call(self, name: str, event: Any) -> Any:
         """Call the function in this thread and return what its handler returned.
@@ -131,11 +129,15 @@ class LocalFunctions:
     def invoke_later(self, name: str, payload: bytes) -> None:
         """An Invoke of type ``Event``: returns at once; failures are only logged (Lambda would try twice more)."""
         self._handler_path(function_name(name))
-        self._later.submit(self._invoke_logged, name, payload)
+        if not self._closed:
+            # Daemons, so that a function at work never keeps a stopped system's process alive.
+            threading.Thread(
+                target=self._invoke_logged, args=(name, payload), name=f"lambda {name}", daemon=True
+            ).start()
 
     def close(self) -> None:
-        """Take no more asynchronous calls, drop those not begun, forget the loaded handlers."""
-        self._later.shutdown(wait=False, cancel_futures=True)
+        """Take no more asynchronous calls and forget the loaded handlers."""
+        self._closed = True
         with self._loading:
             for name in [name for name in sys.modules if name.startswith(self._prefix + ".")]:
                 del sys.modules[name]

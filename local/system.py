@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -19,6 +21,7 @@ from moto import mock_aws
 from workbench import runtime
 from workbench.clients import Clients
 from workbench.clock import SystemClock
+from workbench.logs import logger
 from workbench.routes import FALLBACK, ROUTES
 from workbench.runtime import Runtime
 from workbench.settings import PREFIX, Settings
@@ -68,6 +71,16 @@ class AlreadyRunning(Exception):
     """Another local system runs in this process."""
 
 
+class _Stderr:
+    """Standard error as it is when something is written: tests replace it."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
 class LocalSystem:
     """Start with :meth:`start`, stop with :meth:`stop`, or use as a context manager: ``with LocalSystem().start():``.
 
@@ -89,12 +102,14 @@ class LocalSystem:
         *,
         start_sandbox: Start | None = None,
         special: Special | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Create everything and listen on 127.0.0.1:``port`` (0: any free port).
 
         ``settings`` override fields of :class:`~workbench.settings.Settings`. ``sandbox``: ``real`` isolates as the
         launcher can, ``unsafe`` runs programs without a boundary, ``off`` refuses to run any. ``start_sandbox``
-        replaces the launcher, ``special`` answers requests before the API does.
+        replaces the launcher, ``special`` answers requests before the API does. The handlers' logs go to stderr, only
+        errors unless ``verbose``.
 
         Raises :class:`AlreadyRunning`, OSError when the port is taken, pydantic's ValidationError.
         """
@@ -102,6 +117,7 @@ class LocalSystem:
             raise AlreadyRunning("A local system runs in this process already; stop it first.")
         self._undo.append(_running.release)
         try:
+            self._send_logs_to_stderr(logging.INFO if verbose else logging.ERROR)
             self._start(port, settings or {}, start_sandbox or _starter(sandbox), special)
         except BaseException:
             self.stop()
@@ -184,6 +200,15 @@ class LocalSystem:
         self._runtime = Runtime(settings, clients, SystemClock())
         runtime.install(self._runtime)
         self._undo.append(lambda: runtime.install(None))
+
+    def _send_logs_to_stderr(self, level: int) -> None:
+        # Lambda takes its log from standard output; here that belongs to whoever started the system.
+        for handler in logger.handlers:
+            if isinstance(handler, logging.StreamHandler):
+                before = handler.setStream(_Stderr()) or handler.stream
+                self._undo.append(partial(handler.setStream, before))
+                self._undo.append(partial(handler.setLevel, handler.level))
+                handler.setLevel(level)
 
     def _replace_environment(self, remove: Callable[[str], bool], values: Mapping[str, str]) -> None:
         before = dict(os.environ)

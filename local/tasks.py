@@ -180,9 +180,7 @@ class LocalTasks:
             closed = self._closed
         task.ended.set()
         if not closed:
-            # The pool of the functions may be closing at this very moment: then nobody is left to tell.
-            with contextlib.suppress(RuntimeError):
-                self._deliver(STOPPED_FUNCTION, json.dumps(stopped_event(task.as_dict())).encode())
+            self._deliver(STOPPED_FUNCTION, json.dumps(stopped_event(task.as_dict())).encode())
 
     def _find(self, task: str) -> _Task | None:
         with self._guard:
