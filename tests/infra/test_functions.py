@@ -1,0 +1,171 @@
+"""The functions are the catalogue's tools, the route table's groups and four internal ones, each exactly once."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from workbench.routes import ROUTES
+from workbench.settings import Settings
+from workbench.tools import catalogue
+
+from infra.functions import ANSWER_SECONDS, LONGEST_SECONDS
+from infra.grants import FUNCTION_GRANTS, STEP_GRANTS, TOOL_GRANTS
+from tests.infra.templates import ROOT, Deployment, Resource, text
+
+FOLDERS = sorted(path for path in (ROOT / "functions").iterdir() if path.is_dir() and path.name != "__pycache__")
+INTERNAL = {
+    "workflow": "workbench.runs.workflow",
+    "sandbox_route": "workbench.runs.sandbox_route",
+    "task_stopped": "workbench.runs.task_stopped",
+    "lifecycle": "workbench.conversations.lifecycle",
+}
+TOOLS = set(catalogue.names())
+GROUPS = {route.function for route in ROUTES}
+
+
+def test_every_tool_and_route_has_a_folder_and_every_folder_a_use() -> None:
+    assert {folder.name for folder in FOLDERS} == TOOLS | GROUPS | set(INTERNAL)
+    assert not TOOLS & GROUPS and not (TOOLS | GROUPS) & set(INTERNAL)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_handler_is_a_docstring_an_import_and_a_line(folder: Path) -> None:
+    assert [path.name for path in folder.iterdir() if path.name != "__pycache__"] == ["handler.py"]
+    module = ast.parse((folder / "handler.py").read_text())
+    sentence = ast.get_docstring(module)
+    assert sentence and "\n" not in sentence
+    _docstring, imported, last = module.body
+    assert isinstance(imported, ast.ImportFrom)
+    if folder.name in INTERNAL:
+        assert (imported.module, [name.name for name in imported.names]) == (INTERNAL[folder.name], ["handler"])
+        return
+    maker, where = (
+        ("tool_route", "workbench.tools.path") if folder.name in TOOLS else ("api_function", "workbench.routes")
+    )
+    assert (imported.module, [name.name for name in imported.names]) == (where, [maker])
+    assert ast.unparse(last) == f"handler = {maker}({folder.name!r})"
+
+
+def test_every_folder_is_deployed_once(deployment: Deployment) -> None:
+    names = sorted(function.properties["FunctionName"] for function in deployment.of("AWS::Lambda::Function"))
+    assert names == [f"workbench-{folder.name}" for folder in FOLDERS]
+
+
+def test_grants_name_only_what_exists() -> None:
+    assert set(FUNCTION_GRANTS) == GROUPS | set(INTERNAL)
+    assert set(STEP_GRANTS) == {"read", "write", "run", "compute", "search", "export"}
+    assert set(TOOL_GRANTS) <= TOOLS
+
+
+def test_functions_run_one_python_on_one_architecture(deployment: Deployment) -> None:
+    for function in deployment.of("AWS::Lambda::Function"):
+        assert function.properties["Runtime"] == "python3.13"
+        assert function.properties["Architectures"] == ["arm64"]
+        assert function.properties["Handler"] == "handler.handler"
+        assert len(function.properties["Layers"]) == 2
+
+
+def test_no_function_outlives_what_a_deletion_waits_for(deployment: Deployment) -> None:
+    timeouts = {f.properties["FunctionName"]: f.properties["Timeout"] for f in deployment.of("AWS::Lambda::Function")}
+    waits = {
+        f.properties["Environment"]["Variables"]["WORKBENCH_LONGEST_FUNCTION_SECONDS"]
+        for f in deployment.of("AWS::Lambda::Function")
+    }
+    assert waits == {str(LONGEST_SECONDS)}
+    assert max(timeouts.values()) <= LONGEST_SECONDS
+    # Behind a gateway nobody waits longer than this.
+    background = {"workbench-workflow", "workbench-lifecycle"}
+    assert {timeouts[name] for name in timeouts if name not in background} == {ANSWER_SECONDS}
+
+
+def test_every_function_has_a_role_and_a_log_of_its_own(deployment: Deployment) -> None:
+    functions = deployment.of("AWS::Lambda::Function")
+    roles = [function.properties["Role"]["Fn::GetAtt"][0] for function in functions]
+    logs = {group.properties.get("LogGroupName"): group for group in deployment.of("AWS::Logs::LogGroup")}
+    assert len(set(roles)) == len(functions)
+    for function in functions:
+        log = logs[f"/aws/lambda/{function.properties['FunctionName']}"]
+        assert log.properties["RetentionInDays"] == 90
+        assert function.properties["LoggingConfig"]["LogGroup"] == {"Ref": log.id}
+
+
+def test_every_log_ends_some_day(deployment: Deployment) -> None:
+    groups = deployment.of("AWS::Logs::LogGroup")
+    assert {group.properties.get("RetentionInDays") for group in groups} == {90}
+
+
+def test_the_environment_gives_the_settings_back(deployment: Deployment) -> None:
+    table = deployment.one("AWS::DynamoDB::GlobalTable").id
+    for function in deployment.of("AWS::Lambda::Function"):
+        variables = function.properties["Environment"]["Variables"]
+        settings = Settings.from_environment({name: text(value) for name, value in variables.items()})
+        assert table in settings.table
+        assert "Workspaces" in settings.workspace_bucket
+        assert "Artifacts" in settings.artifact_bucket
+        assert settings.run_state_machine.endswith(":stateMachine:workbench-run-code")
+        assert settings.delete_state_machine.endswith(":stateMachine:workbench-delete-conversation")
+
+
+def test_the_machines_that_functions_start_exist(deployment: Deployment) -> None:
+    machines = {machine.properties["StateMachineName"] for machine in deployment.of("AWS::StepFunctions::StateMachine")}
+    assert machines == {"workbench-run-code", "workbench-delete-conversation"}
+
+
+def test_only_the_workflow_knows_how_to_start_a_sandbox(deployment: Deployment) -> None:
+    names = {"CLUSTER", "TASK_DEFINITION", "SUBNETS", "SECURITY_GROUP", "ROUTE_URL"}
+    for function in deployment.of("AWS::Lambda::Function"):
+        variables = function.properties["Environment"]["Variables"]
+        told = {name for name in names if f"WORKBENCH_SANDBOX_{name}" in variables}
+        assert told == (names if function.properties["FunctionName"] == "workbench-workflow" else set())
+
+
+# ---------------------------------------------------------------- the API
+
+
+def test_the_api_has_exactly_the_routes_of_the_tables(deployment: Deployment) -> None:
+    served = {
+        route.properties["RouteKey"]: _behind(deployment, route.properties["Target"]) for route in _routes(deployment)
+    }
+    expected = {route.key: route.function for route in ROUTES}
+    expected |= {f"POST /v1/turns/{{turn}}/tools/{tool}": tool for tool in TOOLS}
+    assert served == {**expected, "$default": "fallback"}
+
+
+def test_every_route_asks_for_iam(deployment: Deployment) -> None:
+    assert {route.properties["AuthorizationType"] for route in _routes(deployment)} == {"AWS_IAM"}
+
+
+def test_integrations_carry_the_payload_that_the_code_reads(deployment: Deployment) -> None:
+    integrations = deployment.of("AWS::ApiGatewayV2::Integration")
+    assert {found.properties["PayloadFormatVersion"] for found in integrations} == {"2.0"}
+    assert len(integrations) == len(TOOLS | GROUPS)
+
+
+def test_only_this_api_may_invoke_the_functions_behind_it(deployment: Deployment) -> None:
+    for permission in deployment.of("AWS::Lambda::Permission"):
+        assert permission.properties["Principal"] in ("apigateway.amazonaws.com", "events.amazonaws.com")
+        assert permission.properties["SourceArn"]
+
+
+def test_requests_are_logged_and_throttled(deployment: Deployment) -> None:
+    stage = deployment.one("AWS::ApiGatewayV2::Stage").properties
+    assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 100, "ThrottlingBurstLimit": 200}
+    written = stage["AccessLogSettings"]["Format"]
+    assert "$context.status" in written
+    # People's words travel in queries and bodies.
+    assert not any(field in written for field in ("$context.path", "$context.requestOverride", "querystring", "body"))
+
+
+def _routes(deployment: Deployment) -> list[Resource]:
+    return deployment.of("AWS::ApiGatewayV2::Route")
+
+
+def _behind(deployment: Deployment, target: dict[str, object]) -> str:
+    """The folder of the function behind a route's target."""
+    integration_id = text(target).removeprefix("integrations/<").removesuffix(">")
+    (integration,) = [i for i in deployment.of("AWS::ApiGatewayV2::Integration") if i.id == integration_id]
+    function_id = integration.properties["IntegrationUri"]["Fn::GetAtt"][0]
+    (function,) = [f for f in deployment.of("AWS::Lambda::Function") if f.id == function_id]
+    return str(function.properties["FunctionName"]).removeprefix("workbench-")

@@ -1,0 +1,116 @@
+"""Builds the assets for real, once: the whole application as `make synth` runs it, without Docker or npm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra import layers
+from tests.infra.templates import ROOT
+
+AARCH64 = 183  # e_machine of an ELF file
+UNZIPPED_MOST_BYTES = 250 * 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """cdk.out, written by ``python app.py`` with nothing on the path but Python's own folder and no AWS account."""
+    folder = tmp_path_factory.mktemp("assembly")
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "CDK_", "JSII_", "WORKBENCH_"))
+    }
+    environment |= {"PATH": str(Path(sys.executable).parent), "CDK_OUTDIR": str(folder)}
+    finished = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheels(assembly: Path) -> Path:
+    """The third-party layer's packages."""
+    (found,) = assembly.glob("asset.*/python/pydantic")
+    return found.parent
+
+
+def test_the_application_writes_every_stack(assembly: Path) -> None:
+    assert {path.name for path in assembly.glob("*.template.json")} == {
+        "workbench-storage.template.json",
+        "workbench-sandbox.template.json",
+        "workbench-api.template.json",
+    }
+
+
+def test_synthesis_looked_nothing_up(assembly: Path) -> None:
+    assert '"missing"' not in (assembly / "manifest.json").read_text()
+    assert not (ROOT / "cdk.context.json").exists()
+
+
+def test_compiled_packages_are_for_the_functions_platform(wheels: Path) -> None:
+    compiled = [path for path in wheels.rglob("*.so*") if path.is_file()]
+    assert {path.name.split(".")[0] for path in compiled} >= {"_pydantic_core", "_imaging", "_regex"}
+    for path in compiled:
+        header = path.read_bytes()[:20]
+        assert header[:4] == b"\x7fELF" and int.from_bytes(header[18:20], "little") == AARCH64, path.name
+        assert "cpython-311" not in path.name, path.name
+
+
+def test_the_layers_fit_into_a_function(assembly: Path) -> None:
+    sizes = [_bytes(found) for found in (*assembly.glob("asset.*/python"),)]
+    assert len(sizes) == 2
+    assert sum(sizes) < UNZIPPED_MOST_BYTES
+
+
+def test_no_asset_holds_byte_code(assembly: Path) -> None:
+    assert [*assembly.rglob("__pycache__"), *assembly.rglob("*.pyc")] == []
+
+
+def test_the_pruned_sdk_still_makes_every_client(wheels: Path) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import botocore, botocore.session\n"
+        "assert botocore.__file__.startswith(sys.argv[1]), botocore.__file__\n"
+        "session = botocore.session.get_session()\n"
+        "for service in sys.argv[2:]: session.create_client(service, region_name='eu-central-1')\n"
+    )
+    services = sorted(layers.BOTOCORE_SERVICES)
+    finished = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(wheels), *services], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_the_code_calls_no_service_that_was_pruned() -> None:
+    source = (ROOT / "layers/workbench/python/workbench/clients.py").read_text()
+    made = {part.split('"')[0] for part in source.split('self._make("')[1:]}
+    assert made and made <= layers.BOTOCORE_SERVICES
+
+
+def test_a_failed_installation_says_so_and_never_asks_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "DEPENDENCIES", tmp_path)
+    (tmp_path / "requirements.txt").write_text("no-such-package==1.0 --hash=sha256:" + "0" * 64 + "\n")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    with pytest.raises(layers.BundlingFailed, match="could not be installed"):
+        layers.WheelBundling().try_bundle(str(tmp_path / "out"), image=None)  # type: ignore[arg-type]
+
+
+def test_every_package_is_pinned_with_hashes() -> None:
+    lines = (layers.DEPENDENCIES / "requirements.txt").read_text().splitlines()
+    packages = [line for line in lines if line and not line.startswith((" ", "#"))]
+    assert all("==" in line and line.endswith("\\") for line in packages)
+    assert "://" not in "\n".join(lines)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in _files(folder))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())

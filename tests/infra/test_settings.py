@@ -1,0 +1,118 @@
+"""What an admin writes in cdk.json is checked before anything is made of it; a mistake is answered with what fits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from workbench.settings import Settings
+
+from infra.settings import CONTEXT_KEY, DeploymentSettings, SettingsError, parse, read_context
+from tests.infra.templates import ROOT, synthesise
+
+DELIVERED: dict[str, Any] = read_context(ROOT / "cdk.json")[CONTEXT_KEY]
+
+
+def test_the_delivered_settings_are_the_defaults() -> None:
+    assert parse(DELIVERED) == DeploymentSettings()
+
+
+def test_functions_get_the_same_defaults_as_a_developer() -> None:
+    assert DeploymentSettings().function_settings() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"zones": 4}, "zones"),
+        ({"zone": 2}, "zone: Extra inputs are not permitted"),
+        ({"name": "Work Bench"}, "name"),
+        ({"logRetentionDays": 31}, "logRetentionDays.*only 1, 3, 5, 7, 14, 30"),
+        ({"graceDays": 0}, "graceDays.*greater than or equal to 1"),
+        ({"askFrom": "often"}, "askFrom.*'low', 'moderate', 'high', 'dangerous' or 'never'"),
+        ({"limits": {"workspaceFiles": 0}}, "limits.workspaceFiles"),
+        ({"limits": {"workspaceBytes": "much"}}, "limits.workspaceBytes.*valid integer"),
+        ({"sandbox": {"cpu": 512}}, "sandbox.cpu.*1024, 2048 or 4096"),
+        (
+            {"sandbox": {"memoryMiB": 4000}},
+            "with cpu 1024 Fargate offers 2048 to 8192 in steps of 1024",
+        ),
+        ({"sandbox": {"runMemoryMiB": 4096}}, "memoryMiB is 4096, but a run may need 5284"),
+        ({"sandboxEnv": {"PATH": "/x"}}, "PATH is set by the sandbox itself"),
+        ({"sandboxEnv": {"AWS_SECRET_ACCESS_KEY": "x"}}, "AWS_SECRET_ACCESS_KEY is set by the sandbox itself"),
+        ({"sandboxEnv": {"WORKBENCH_SECRET": "x"}}, "WORKBENCH_SECRET is set by the sandbox itself"),
+        ({"sandboxEnv": {"my var": "x"}}, "'my var' is no variable name"),
+        ({"sandboxEnv": {"NOTE": "x" * 5_000}}, "may hold 4000 characters"),
+        ({"sandboxImage": "docker.io/somebody/image:latest@x"}, 'write "build"'),
+        ({"sandboxImage": "workbench-sandbox"}, '"repository:tag"'),
+        ({"alarmTopicArn": "my-topic"}, "the ARN of an SNS topic"),
+    ],
+    ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else "",
+)
+def test_a_setting_that_does_not_fit_is_named_with_what_does(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=f"(?s)context.workbench does not fit.*{said}"):
+        parse({**DELIVERED, **changes})
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    with pytest.raises(SettingsError) as told:
+        parse({**DELIVERED, "zones": 9, "graceDays": -1})
+    assert "zones" in str(told.value) and "graceDays" in str(told.value)
+
+
+def test_a_broken_cdk_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cdk.json").write_text('{"context": {')
+    with pytest.raises(SettingsError, match=r"cdk\.json cannot be read as JSON"):
+        read_context(tmp_path / "cdk.json")
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    described = dict(_settings(DeploymentSettings()))
+    assert set(rows) == set(described)
+    for name, default in described.items():
+        assert f"| {default} |" in rows[name], name
+
+
+def test_changed_settings_reach_the_resources(tmp_path: Path) -> None:
+    changed = synthesise(
+        tmp_path,
+        name="pilot",
+        zones=1,
+        graceDays=7,
+        unattachedDays=3,
+        sandboxImage="images/sandbox@sha256:" + "a" * 64,
+        sandboxEnv={"NOTE": "hello"},
+        denyFrom="dangerous",
+        alarmTopicArn="arn:aws:sns:eu-central-1:123456789012:alarms",
+    )
+    assert set(changed.templates) == {"pilot-storage", "pilot-sandbox", "pilot-api"}
+    assert len(changed.of("AWS::EC2::Subnet")) == 1
+    (artifacts,) = [b for b in changed.of("AWS::S3::Bucket") if "VersioningConfiguration" in b.properties]
+    rules = {rule["Id"]: rule for rule in artifacts.properties["LifecycleConfiguration"]["Rules"]}
+    assert rules["grace"]["NoncurrentVersionExpiration"]["NoncurrentDays"] == 7
+    assert rules["unattached"]["ExpirationInDays"] == 3
+    (container,) = changed.one("AWS::ECS::TaskDefinition").properties["ContainerDefinitions"]
+    assert json.dumps(container["Image"]).endswith(f'/images/sandbox@sha256:{"a" * 64}"]]}}')
+    (workflow,) = [f for f in changed.of("AWS::Lambda::Function") if f.properties["FunctionName"] == "pilot-workflow"]
+    variables = workflow.properties["Environment"]["Variables"]
+    assert json.loads(variables["WORKBENCH_SANDBOX_ENV"]) == {"NOTE": "hello"}
+    assert variables["WORKBENCH_DENY_FROM"] == "dangerous"
+    assert variables["WORKBENCH_GRACE_DAYS"] == "7"
+    alarms = changed.of("AWS::CloudWatch::Alarm")
+    assert alarms and all(a.properties["AlarmActions"] for a in alarms)
+
+
+def _settings(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        key = prefix + (field.alias or name)
+        if isinstance(value, BaseModel):
+            yield from _settings(value, f"{key}.")
+        else:
+            yield key, "none" if value is None else f"`{json.dumps(value)}`"
