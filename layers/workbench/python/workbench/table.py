@@ -358,7 +358,7 @@ class Operation:
 
 
 class Update:
-    """``SET``, ``REMOVE`` and ``ADD`` clauses; names are always aliased, so no reserved word can bite.
+    """``SET``, ``REMOVE``, ``ADD`` and ``DELETE`` clauses; names are always aliased, so no reserved word can bite.
 
     A path is a tuple for a nested attribute: ``Update().set(("seen", "a.txt"), {...})``.
     """
@@ -367,6 +367,7 @@ class Update:
         self._set: list[str] = []
         self._remove: list[str] = []
         self._add: list[str] = []
+        self._take: list[str] = []
         self._names: dict[str, str] = {}
         self._values: dict[str, Any] = {}
 
@@ -383,9 +384,14 @@ class Update:
         self._remove.append(self._name(path))
         return self
 
-    def add(self, name: str, amount: int | float) -> Update:
-        """Add to a top-level number (nested ADD passes in moto and fails in AWS)."""
+    def add(self, name: str, amount: int | float | set[str]) -> Update:
+        """Add to a top-level number or set (nested ADD passes in moto and fails in AWS)."""
         self._add.append(f"{self._name(name)} {self._value(amount)}")
+        return self
+
+    def take(self, name: str, members: set[str]) -> Update:
+        """Take ``members`` out of a top-level set; fine when they, or the set, are not there."""
+        self._take.append(f"{self._name(name)} {self._value(members)}")
         return self
 
     def _name(self, path: str | tuple[str, ...]) -> str:
@@ -406,7 +412,12 @@ class Update:
         """The request's expression fields."""
         clauses = [
             f"{word} {', '.join(parts)}"
-            for word, parts in (("SET", self._set), ("REMOVE", self._remove), ("ADD", self._add))
+            for word, parts in (
+                ("SET", self._set),
+                ("REMOVE", self._remove),
+                ("ADD", self._add),
+                ("DELETE", self._take),
+            )
             if parts
         ]
         names, values = dict(self._names), dict(self._values)

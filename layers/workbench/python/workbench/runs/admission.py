@@ -1,0 +1,67 @@
+"""How many runs go on at once: one in a conversation, and ``runs_at_once`` in the deployment.
+
+The deployment's places are a set of run ids under a condition on its size: adding and removing a run twice changes
+nothing, so the number cannot drift. Members whose run is over are thrown out when the set is full.
+"""
+
+from __future__ import annotations
+
+from workbench.errors import ToolError
+from workbench.runs.items import FINAL, admission_key
+from workbench.runtime import Runtime
+from workbench.table import Condition, Item, Operation, Update, run_key, update
+
+RETRY_AFTER_SECONDS = 5
+
+
+def enter(runtime: Runtime, run: str) -> Operation:
+    """The write that takes a place; its condition is false when all are taken."""
+    room = Condition(
+        "attribute_not_exists(runs) OR size(runs) < :most OR contains(runs, :run)",
+        {},
+        {":most": runtime.settings.runs_at_once, ":run": run},
+    )
+    return update(admission_key(), Update().add("runs", {run}), room)
+
+
+def leave(runtime: Runtime, run: str) -> None:
+    """Give a place back; harmless when it was given back before."""
+    runtime.table.update(admission_key(), Update().take("runs", {run}))
+
+
+def throw_out_finished(runtime: Runtime) -> bool:
+    """Free the places of runs that are over, unknown or past every deadline; True when there were any."""
+    item = runtime.table.get(admission_key())
+    members = sorted(item.get("runs", ())) if item else []
+    found = runtime.table.get_many([run_key(run) for run in members])
+    now = runtime.clock.now()
+    gone = {run for run in members if _is_over(found.get(run_key(run)), now)}
+    if gone:
+        runtime.table.update(admission_key(), Update().take("runs", gone))
+    return bool(gone)
+
+
+def _is_over(record: Item | None, now: float) -> bool:
+    return record is None or record["status"] in FINAL or record["deadline"] < now
+
+
+def full(runtime: Runtime) -> ToolError:
+    """The refusal when the deployment is at its limit."""
+    return ToolError(
+        f"All {runtime.settings.runs_at_once} places for running code are taken at the moment. Nothing was run. "
+        f"Send the same call again in about {RETRY_AFTER_SECONDS} seconds.",
+        code="throttled",
+        limit=runtime.settings.runs_at_once,
+        retryAfterSeconds=RETRY_AFTER_SECONDS,
+    )
+
+
+def one_at_a_time(other: str) -> ToolError:
+    """The refusal when the conversation has a run at work."""
+    return ToolError(
+        f"Another run of this conversation is at work (`{other}`), and one runs at a time. Nothing was run. "
+        f"Wait for its answer, then send this call again; about {RETRY_AFTER_SECONDS} seconds is a good guess.",
+        code="throttled",
+        run=other,
+        retryAfterSeconds=RETRY_AFTER_SECONDS,
+    )
