@@ -30,7 +30,7 @@ REPORTED_CHARACTERS = 200
 class ArgumentObject(BaseModel):
     """Base of the objects that tools take as arguments: camelCase outside, unknown names refused."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
