@@ -30,7 +30,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.config import DefaultConfig
 from moto.core.exceptions import ServiceException
 from moto.core.models import botocore_stubber
-from moto.core.responses import ActionResult
+from moto.core.responses import ActionResult, EmptyResult
 from moto.dynamodb.exceptions import ItemSizeTooLarge, ItemSizeToUpdateTooLarge, MockValidationException
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict
@@ -56,6 +56,7 @@ from moto.stepfunctions.parser.asl.parse import asl_parser
 from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
+from moto.stepfunctions.responses import StepFunctionResponse
 
 from local.functions import PAYLOAD_BYTES, FunctionMissing
 
@@ -183,6 +184,34 @@ def transactions_touch_only_their_items(patches: Patches) -> None:
 
 
 @_adaptation
+def items_hold_400_kilobytes(patches: Patches) -> None:
+    """moto refuses items above 405,000 bytes when a top-level attribute is set, and checks nothing when a nested one
+    is. AWS refuses above 409,600 bytes, however the item grew. SEEN maps grow by nested updates.
+    """
+    patches.replace(LimitedSizeDict, "__setitem__", dict.__setitem__)
+
+    def wrap_put(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def put_item(self: Table, item_attrs: dict[str, Any], *rest: Any, **more: Any) -> Any:
+            if _attributes_size(item_attrs) > ITEM_BYTES:
+                raise ItemSizeTooLarge
+            return stock(self, item_attrs, *rest, **more)
+
+        return put_item
+
+    def wrap_update(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def update_item(self: DynamoDBBackend, table_name: str, key: dict[str, Any], *rest: Any, **more: Any) -> Any:
+            item = stock(self, table_name, key, *rest, **more)
+            if _attributes_size(item.attrs) > ITEM_BYTES:
+                raise ItemSizeToUpdateTooLarge
+            return item
+
+        return update_item
+
+    patches.wrap(Table, "put_item", wrap_put)
+    patches.wrap(DynamoDBBackend, "update_item", wrap_update)
+
+
+@_adaptation
 def failed_updates_change_nothing(patches: Patches) -> None:
     """moto applies an update clause by clause to the live item: when a later one is refused (an item grown too large)
     the earlier ones stay. In AWS a refused UpdateItem changes nothing.
@@ -200,36 +229,6 @@ def failed_updates_change_nothing(patches: Patches) -> None:
         return update_item
 
     patches.wrap(DynamoDBBackend, "update_item", wrapper)
-
-
-@_adaptation
-def items_hold_400_kilobytes(patches: Patches) -> None:
-    """moto refuses items above 405,000 bytes when a top-level attribute is set, and checks nothing when a nested one
-    is. AWS refuses above 409,600 bytes, however the item grew. SEEN maps grow by nested updates.
-    """
-    patches.replace(LimitedSizeDict, "__setitem__", dict.__setitem__)
-
-    def wrap_put(stock: Callable[..., Any]) -> Callable[..., Any]:
-        def put_item(self: Table, item_attrs: dict[str, Any], *rest: Any, **more: Any) -> Any:
-            if _attributes_size(item_attrs) > ITEM_BYTES:
-                raise ItemSizeTooLarge
-            return stock(self, item_attrs, *rest, **more)
-
-        return put_item
-
-    def wrap_update(stock: Callable[..., Any]) -> Callable[..., Any]:
-        def update_item(self: DynamoDBBackend, table_name: str, key: dict[str, Any], *rest: Any, **more: Any) -> Any:
-            put_back = _remember(self, "Update", {"TableName": table_name, "Key": key})
-            item = stock(self, table_name, key, *rest, **more)
-            if _attributes_size(item.attrs) > ITEM_BYTES:
-                put_back()
-                raise ItemSizeToUpdateTooLarge
-            return item
-
-        return update_item
-
-    patches.wrap(Table, "put_item", wrap_put)
-    patches.wrap(DynamoDBBackend, "update_item", wrap_update)
 
 
 @_adaptation
@@ -601,7 +600,7 @@ def task_tokens_are_found_anywhere(patches: Patches) -> None:
         try:
             pool_of(token).notify(callback_id=token, outcome=outcome)
         except CallbackNotifyConsumerError as error:
-            raise TaskTimedOut(_TASK_OVER) from error
+            raise TaskTimedOut(_TASK_OVER, "TaskTimedOut", 400) from error
 
     def send_task_success(_backend: Any, task_token: str, outcome: str) -> None:
         notify(task_token, CallbackOutcomeSuccess(callback_id=task_token, output=outcome))
@@ -614,12 +613,25 @@ def task_tokens_are_found_anywhere(patches: Patches) -> None:
             if not pool_of(task_token).heartbeat(callback_id=task_token):
                 raise InvalidToken
         except CallbackNotifyConsumerError as error:
-            raise TaskTimedOut(_TASK_OVER) from error
+            raise TaskTimedOut(_TASK_OVER, "TaskTimedOut", 400) from error
 
     patches.wrap(CallbackPoolManager, "add", wrap_add)
     patches.replace(StepFunctionsParserBackend, "send_task_success", send_task_success)
     patches.replace(StepFunctionsParserBackend, "send_task_failure", send_task_failure)
     patches.replace(StepFunctionsParserBackend, "send_task_heartbeat", send_task_heartbeat)
+
+
+@_adaptation
+def failures_keep_their_cause(patches: Patches) -> None:
+    """moto drops the cause of a SendTaskFailure. AWS hands it to the Catch, where Abort reads why a run was lost."""
+
+    def send_task_failure(self: StepFunctionResponse) -> ActionResult:
+        self.stepfunction_backend.send_task_failure(
+            self._get_param("taskToken"), error=self._get_param("error"), cause=self._get_param("cause")
+        )
+        return EmptyResult()
+
+    patches.replace(StepFunctionResponse, "send_task_failure", send_task_failure)
 
 
 @_adaptation
@@ -812,15 +824,12 @@ def stay_on_this_machine() -> None:
     """moto lets requests pass that no mocked service claims (an endpoint of one's own), and all of them once its mocks
     are stopped. From now on, for the life of the process, botocore sessions made later reach loopback or nothing.
     """
-    if not any(handler is _refuse_outside for _event, handler in _registered()):
-        botocore.handlers.BUILTIN_HANDLERS.append(("before-send", _refuse_outside))
+    if all(entry[1] is not refuse_outside for entry in botocore.handlers.BUILTIN_HANDLERS):
+        botocore.handlers.BUILTIN_HANDLERS.append(("before-send", refuse_outside))
 
 
-def _registered() -> list[tuple[Any, ...]]:
-    return [entry[:2] for entry in botocore.handlers.BUILTIN_HANDLERS]
-
-
-def _refuse_outside(request: AWSPreparedRequest, **_ignored: Any) -> None:
+def refuse_outside(request: AWSPreparedRequest, **_ignored: Any) -> None:
+    """The handler that does it: raises :class:`OutsideLoopback` before anything is sent."""
     mocked = botocore_stubber.enabled and _AWS_HOST.match(request.url)
     if not mocked and not _LOOPBACK_HOST.match(request.url):
         raise OutsideLoopback(f"refused to send a request to {request.url.partition('?')[0]}")

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from workbench.clock import SystemClock, iso
 
-from local.functions import ACCOUNT, REGION
+from local.functions import ACCOUNT, REGION, FunctionMissing
 
 CLUSTER = "workbench-local"
 TASK_DEFINITION = "workbench-sandbox:1"
@@ -179,8 +179,12 @@ class LocalTasks:
             task.reason = task.reason or "Essential container in task exited"
             closed = self._closed
         task.ended.set()
-        if not closed:
+        if closed:
+            return
+        try:
             self._deliver(STOPPED_FUNCTION, json.dumps(stopped_event(task.as_dict())).encode())
+        except FunctionMissing:
+            log.error("there is no function %s to hear that sandbox %s stopped", STOPPED_FUNCTION, task.sandbox)
 
     def _find(self, task: str) -> _Task | None:
         with self._guard:
