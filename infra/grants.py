@@ -49,7 +49,6 @@ class Grant:
 
 READ_ITEMS = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
-DELETE_ITEMS = ("dynamodb:DeleteItem", "dynamodb:BatchWriteItem")
 # Kinds of partitions, as docs/architecture.md lists them.
 CONVERSATIONS, RUNS, SANDBOXES, POOL = "C#*", "R#*", "SBX#*", "POOL"
 ARTIFACTS, PEOPLE = "A#*", "P#*"
@@ -87,15 +86,24 @@ def answer_the_run_workflow(*outcomes: str) -> Grant:
     return Grant("AnswerTheRunWorkflow", tuple(f"states:{name}" for name in outcomes), lambda p: [p.run_machine])
 
 
-# The call path of every tool: the items of a call in one batch, one final write, a large answer beside it.
-CALL_ITEMS = items("CallItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS,))
-KEEP_RESULTS = workspace_objects("KeepLargeResults", "s3:GetObject", "s3:PutObject", under=("results",))
-TOOL_CALL = (CALL_ITEMS, KEEP_RESULTS)
+# S3 says 404 for what is gone only to those who may list, and 403 to others, as for what is forbidden.
+LIST_WORKSPACES = Grant("TellGoneWorkspaces", ("s3:ListBucket",), lambda places: [places.workspaces])
+LIST_ARTIFACTS = Grant("TellGoneArtifacts", ("s3:ListBucket",), lambda places: [places.artifacts])
+LIST_VERSIONS = Grant("FindDeleteMarkers", ("s3:ListBucketVersions",), lambda places: [places.artifacts])
 
-READ_WORKSPACES = workspace_objects("ReadWorkspaces", "s3:GetObject", under=("conversations",))
+# The call path of every tool: the items of a call in one batch, one final write, a large answer beside it.
+TOOL_CALL = (
+    items("CallItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS,)),
+    items("ApprovalsOfAPerson", "dynamodb:Query", of=(PEOPLE,)),
+    workspace_objects("LargeResults", "s3:GetObject", "s3:PutObject", under=("results",)),
+)
+READ_RESULTS = workspace_objects("ReadLargeResults", "s3:GetObject", under=("results",))
+READ_WORKSPACES = (workspace_objects("ReadWorkspaces", "s3:GetObject", under=("conversations",)), LIST_WORKSPACES)
 WRITE_WORKSPACES = workspace_objects("WriteWorkspaces", "s3:PutObject", under=("conversations",))
+STAGED = ("tmp/runs",)
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
-READ_ARTIFACTS = artifact_objects("ReadArtifacts", "s3:GetObject")
+READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
+STOP_RUNS = answer_the_run_workflow("SendTaskFailure")
 START_RUNS = Grant("StartTheRunWorkflow", ("states:StartExecution",), lambda places: [places.run_machine])
 START_DELETION = Grant("StartDeletion", ("states:StartExecution",), lambda places: [places.delete_machine])
 
@@ -120,91 +128,89 @@ PASS_THE_EXECUTION_ROLE = Grant(
     lambda places: [places.execution_role],
     lambda _places: {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
 )
-FIND_MARKERS = Grant("FindVersions", ("s3:ListBucketVersions",), lambda places: [places.artifacts])
-FIND_OBJECTS = Grant("FindObjects", ("s3:ListBucket",), lambda places: [places.workspaces])
-
+# Removing what a deleted conversation leaves, and the marks that its artifacts get or lose.
+REMOVAL = (
+    items("Removal", *READ_ITEMS, *WRITE_ITEMS, "dynamodb:BatchWriteItem", of=(CONVERSATIONS, RUNS)),
+    items("ExpiryOfArtifacts", *READ_ITEMS, "dynamodb:UpdateItem", of=(ARTIFACTS,)),
+    LIST_WORKSPACES,
+    workspace_objects("RemoveWorkspaces", "s3:DeleteObject", under=("conversations", "results", "tmp")),
+    LIST_VERSIONS,
+    STOP_RUNS,
+)
 
 # What a tool may do follows from its step kind …
 STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
     "compute": TOOL_CALL,
-    "search": (*TOOL_CALL, READ_WORKSPACES),
-    "read": (*TOOL_CALL, READ_WORKSPACES),
-    "write": (*TOOL_CALL, READ_WORKSPACES, WRITE_WORKSPACES),
+    "search": (*TOOL_CALL, *READ_WORKSPACES),
+    "read": (*TOOL_CALL, *READ_WORKSPACES),
+    "write": (*TOOL_CALL, *READ_WORKSPACES, WRITE_WORKSPACES),
     "run": (
         *TOOL_CALL,
-        READ_WORKSPACES,
         items("RunItems", *READ_ITEMS, *WRITE_ITEMS, of=(RUNS, POOL)),
-        workspace_objects("StageInputs", "s3:PutObject", under=("tmp/runs",)),
+        items("PlaceOfARun", "dynamodb:DeleteItem", of=(CONVERSATIONS,)),
+        ARTIFACT_ITEMS,
+        workspace_objects("StageTheProgram", "s3:PutObject", under=STAGED),
         START_RUNS,
     ),
     "export": (
         *TOOL_CALL,
-        READ_WORKSPACES,
+        *READ_WORKSPACES,
         items("ExportItems", *READ_ITEMS, *WRITE_ITEMS, of=(ARTIFACTS, PEOPLE)),
-        artifact_objects("WriteArtifacts", "s3:GetObject", "s3:PutObject", "s3:PutObjectTagging"),
+        artifact_objects("WriteArtifacts", "s3:PutObject", "s3:PutObjectTagging"),
+        *READ_ARTIFACTS,
     ),
 }
 
 # … and, for two tools that read more than a workspace, from its name.
 TOOL_GRANTS: dict[str, tuple[Grant, ...]] = {
     "list_artifacts": (ARTIFACT_ITEMS,),
-    "read_artifact": (ARTIFACT_ITEMS, READ_ARTIFACTS),
+    "read_artifact": (ARTIFACT_ITEMS, *READ_ARTIFACTS),
 }
 
 # Functions that are no tools: the API's groups of routes and the internal ones.
 FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
-    "conversations": (
-        items("Conversations", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, ARTIFACTS)),
-        START_DELETION,
-        FIND_MARKERS,
-        artifact_objects("RemoveMarkers", "s3:DeleteObjectVersion"),
-    ),
+    "conversations": (*REMOVAL, START_DELETION, artifact_objects("RemoveMarkers", "s3:DeleteObjectVersion")),
     "turns": (
         items("TurnItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
-        artifact_objects("AttachFiles", "s3:GetObjectTagging", "s3:PutObjectTagging"),
-        answer_the_run_workflow("SendTaskFailure"),
+        items("ExpiredVersions", "dynamodb:BatchWriteItem", of=(ARTIFACTS,)),
+        artifact_objects("AttachFiles", "s3:PutObjectTagging"),
+        STOP_RUNS,
     ),
     "files": (
         items("FileItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS,)),
-        READ_WORKSPACES,
+        *READ_WORKSPACES,
         WRITE_WORKSPACES,
     ),
-    "results": (items("ResultItems", *READ_ITEMS, of=(CONVERSATIONS,)), KEEP_RESULTS),
-    "runs": (items("RunItems", *READ_ITEMS, of=(CONVERSATIONS, RUNS)), KEEP_RESULTS),
+    "results": (items("ResultItems", *READ_ITEMS, of=(CONVERSATIONS,)), READ_RESULTS),
+    "runs": (items("RunItems", *READ_ITEMS, of=(CONVERSATIONS, RUNS)), READ_RESULTS),
     "catalogue": (items("TurnItems", *READ_ITEMS, of=(CONVERSATIONS,)),),
     "artifacts": (
         items("ArtifactItems", *READ_ITEMS, of=(CONVERSATIONS, ARTIFACTS)),
         index("ArtifactsOfAPerson", of=(PEOPLE,)),
-        READ_ARTIFACTS,
+        *READ_ARTIFACTS,
     ),
     "approvals": (items("ApprovalItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, PEOPLE)),),
-    "fallback": (CALL_ITEMS,),
+    "fallback": TOOL_CALL,
     "workflow": (
-        items("RunItems", *READ_ITEMS, *WRITE_ITEMS, *DELETE_ITEMS, of=(CONVERSATIONS, RUNS, SANDBOXES, POOL)),
-        workspace_objects("Workspaces", "s3:GetObject", "s3:PutObject", under=("conversations", "tmp/runs", "results")),
-        workspace_objects("RemoveStagedInputs", "s3:DeleteObject", under=("tmp/runs",)),
-        READ_ARTIFACTS,
+        items("RunItems", *READ_ITEMS, *WRITE_ITEMS, "dynamodb:DeleteItem", of=(CONVERSATIONS, RUNS, SANDBOXES, POOL)),
+        workspace_objects("Workspaces", "s3:GetObject", "s3:PutObject", under=("conversations", *STAGED, "results")),
+        LIST_WORKSPACES,
+        workspace_objects("RemoveWhatWasStaged", "s3:DeleteObject", under=STAGED),
         START_SANDBOXES,
         STOP_SANDBOXES,
         PASS_THE_EXECUTION_ROLE,
         answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure"),
     ),
     "sandbox_route": (
-        items("SandboxItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, SANDBOXES, POOL)),
-        READ_WORKSPACES,
-        workspace_objects("PartsOfARun", "s3:GetObject", "s3:PutObject", under=("tmp/runs",)),
+        items("SandboxItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, SANDBOXES)),
+        workspace_objects("Workspaces", "s3:GetObject", "s3:PutObject", under=("conversations", *STAGED)),
+        LIST_WORKSPACES,
+        *READ_ARTIFACTS,
         answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat"),
     ),
     "task_stopped": (
-        items("SandboxItems", *READ_ITEMS, *WRITE_ITEMS, of=(RUNS, SANDBOXES)),
-        answer_the_run_workflow("SendTaskFailure"),
+        items("SandboxItems", *READ_ITEMS, "dynamodb:UpdateItem", of=(RUNS, SANDBOXES)),
+        STOP_RUNS,
     ),
-    "lifecycle": (
-        items("ConversationItems", *READ_ITEMS, *WRITE_ITEMS, *DELETE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
-        FIND_OBJECTS,
-        workspace_objects("RemoveWorkspaces", "s3:DeleteObject", under=("conversations", "results", "tmp")),
-        FIND_MARKERS,
-        artifact_objects("PutMarkers", "s3:DeleteObject"),
-        answer_the_run_workflow("SendTaskFailure"),
-    ),
+    "lifecycle": (*REMOVAL, artifact_objects("PutMarkers", "s3:DeleteObject")),
 }

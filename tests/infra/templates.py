@@ -69,6 +69,18 @@ class Deployment:
             found += policy["PolicyDocument"]["Statement"]
         return found
 
+    def resolved(self, value: Any) -> str:
+        """A value as readable text, with what another stack exports followed to where it is made."""
+        if isinstance(value, dict) and "Fn::ImportValue" in value:
+            name = value["Fn::ImportValue"]
+            exports = [o for t in self.templates.values() for o in t.get("Outputs", {}).values() if "Export" in o]
+            (made,) = [output["Value"] for output in exports if output["Export"]["Name"] == name]
+            return self.resolved(made)
+        if isinstance(value, dict) and "Fn::Join" in value:
+            separator, parts = value["Fn::Join"]
+            return str(separator).join(self.resolved(part) for part in parts)
+        return text(value)
+
     def statements_of(self, function: str) -> list[dict[str, Any]]:
         resource = self.function(function)
         role_id, attribute = resource.properties["Role"]["Fn::GetAtt"]
