@@ -49,10 +49,9 @@ def main() -> int:
     uid, gid, inner = os.getuid(), os.getgid(), int(os.environ.get("WORKBENCH_UID", os.getuid()))
     try:
         _enter_namespaces(uid, gid)
-        _build_root(visible, inner)
         child = os.fork()
         if child == 0:
-            _as_init(private=uid == 0)
+            _as_init(visible, inner, private=uid == 0)
     except OSError as error:
         print(error, file=sys.stderr)
         return 70
@@ -74,12 +73,15 @@ def _enter_namespaces(uid: int, gid: int) -> None:
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
 
 
-def _build_root(visible: list[str], uid: int) -> None:
+def _build_root(visible: list[str], uid: int, private: bool) -> None:
     kernel.mount("root", _SCAFFOLD, "tmpfs", _QUIET, "mode=755,size=1m")
     for path in (*_SYSTEM, *_SETTINGS, *visible):
         _show(path)
     for folder in ("/proc", "/dev", "/var"):
         os.makedirs(_SCAFFOLD + folder, exist_ok=True)
+    # While the machine's own /proc is still in sight, which the kernel asks for when there is no root. Without root
+    # the payload gets a /proc of its own, so that what it must not see needs no hiding in this one.
+    kernel.mount("proc", f"{_SCAFFOLD}/proc", "proc", _QUIET | kernel.MS_NOEXEC, "hidepid=2" if private else "")
     for path, (size, inodes) in _DISKS.items():
         os.makedirs(_SCAFFOLD + path)
         mode = "755" if path == "/sandbox" else "1777"
@@ -97,6 +99,7 @@ def _build_root(visible: list[str], uid: int) -> None:
     kernel.syscall("pivot_root", _PIVOT_ROOT, b".", b".")
     kernel.umount(".", _MNT_DETACH)
     os.chdir("/")
+    _set_attributes("/", _ATTR_RDONLY, deep=False)
 
 
 def _show(path: str) -> None:
@@ -126,14 +129,12 @@ def _set_attributes(path: str, attributes: int, *, deep: bool = True) -> None:
     kernel.syscall("mount_setattr", _MOUNT_SETATTR, _AT_FDCWD, path.encode(), flags, buffer, len(wanted))
 
 
-def _as_init(*, private: bool) -> NoReturn:
+def _as_init(visible: list[str], uid: int, *, private: bool) -> NoReturn:
     """The first process of the PID namespace: it sees only its own, and ends when its parent ends."""
     status = 1
     try:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        # Without root the payload's own namespace gets a /proc of its own.
-        kernel.mount("proc", "/proc", "proc", _QUIET | kernel.MS_NOEXEC, "hidepid=2" if private else "")
-        _set_attributes("/", _ATTR_RDONLY, deep=False)
+        _build_root(visible, uid, private)
         status = supervisor.main()
     except OSError as error:
         print(error, file=sys.stderr)

@@ -173,6 +173,11 @@ class Launch:
         if failed:
             raise StartFailed(failed.decode(errors="replace"))
 
+    def dismiss(self) -> None:
+        """End a child that was never given an order."""
+        os.close(self._orders)
+        os.waitpid(self.pid, 0)
+
     def true_status(self, status: int) -> int:
         """The program's own wait status, given that of ``pid``: with a PID namespace between, its init reports it."""
         with os.fdopen(self._status, "rb") as pipe:

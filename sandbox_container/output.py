@@ -5,7 +5,7 @@ import re
 
 _UTF8_LONGEST = 4
 _READ_ONLY_ROOT_HINT = (
-    "\n[hint: /sandbox itself cannot be written to. Files live under workspace/: "
+    "\n[hint: the working directory itself cannot be written to. Files live under workspace/: "
     "open 'workspace/{name}' instead of '{path}'.]\n"
 )
 _DENIED = (
@@ -66,12 +66,12 @@ def _tail(stream: bytearray, characters: int) -> str:
     return codecs.decode(cut, "utf-8", "replace")[-characters:]
 
 
-def root_hint(stderr: str) -> str:
-    """A hint when the program failed to write directly in its working directory; otherwise empty."""
+def root_hint(stderr: str, root: str) -> str:
+    """A hint when the program failed to write directly in ``root``, its working directory; otherwise empty."""
     window = stderr[-_HINT_WINDOW:]
     for pattern in _DENIED:
         for path in pattern.findall(window):
-            name = path.removeprefix("/sandbox/").removeprefix("./")
+            name = path.removeprefix(f"{root}/").removeprefix("./")
             if name and "/" not in name and name not in ("workspace", "inputs", "skills"):
                 return _READ_ONLY_ROOT_HINT.format(name=name, path=path)
     return ""

@@ -63,6 +63,8 @@ class Keeper(Protocol):
 
     def strike(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 class ByUser:
     """Members are the processes with the sandbox's uid in any of their four."""
@@ -87,6 +89,13 @@ class ByUser:
         if os.read(self._answers, 1) != b"k":
             raise StillAlive("the process that ends the sandbox is gone")
 
+    def close(self) -> None:
+        """End the helper."""
+        os.close(self._commands)
+        os.close(self._answers)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
 
 class ByDescent:
     """Members are what this process has below it, less the ``trusted`` ones."""
@@ -110,6 +119,9 @@ class ByDescent:
         for pid in self.members():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        return
 
 
 def _jailer(settings: Settings, commands: int, answers: int) -> NoReturn:

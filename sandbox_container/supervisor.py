@@ -54,22 +54,23 @@ class Supervisor:
         self._keeper: reap.Keeper = (
             reap.ByUser(settings) if settings.boundary == "user" else reap.ByDescent(frozenset())
         )
-        self._trial = trial
+        self._trial, self._used = trial, False
         self._secret = settings_module.take_secret()
 
     def look(self) -> int:
         """Only prove the sandbox, and print what was found."""
         verified = self._prove()
+        self._leave()
         if verified is None:
             return TOOK_NO_JOB
         print(json.dumps(verified), flush=True)
-        self._sweep()
         return LEFT
 
     def serve(self) -> int:
         """Take one job and report it."""
         verified = self._prove()
         if verified is None:
+            self._leave()
             return TOOK_NO_JOB
         route = Route(self._settings.route)
         try:
@@ -78,6 +79,7 @@ class Supervisor:
                 return LEFT
             job = parse(answer)
             log("claimed", run=job.run)
+            self._used = True
             Run(self._settings, job, Session(route, job.run, job.session), verified).carry_out(
                 self._launch, self._keeper
             )
@@ -90,7 +92,7 @@ class Supervisor:
             log("cut off", reason=str(lost))
             return LOST
         finally:
-            self._sweep()
+            self._leave()
 
     def _prove(self) -> dict[str, Any] | None:
         try:
@@ -129,6 +131,12 @@ class Supervisor:
             for folder, _, names in os.walk(settings.home):
                 for name in (".", *names):
                     os.chown(os.path.join(folder, name), settings.uid, settings.gid)
+
+    def _leave(self) -> None:
+        self._keeper.close()
+        if not self._used:
+            self._launch.dismiss()
+        self._sweep()
 
     def _sweep(self) -> None:
         """Leave nothing: not in the root, not in the folders that every user may write to."""
@@ -185,12 +193,16 @@ class Run:
             self._read_back(plan)
         except (RouteRefused, RouteLost):
             raise
-        except (reap.StillAlive, StartFailed, ValueError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is reported and nothing of the run is taken
             self._report |= {"outcome": "failed", "tree": "unreadable", "reason": str(error)}
         finally:
             heart.stop()
         stdout, stderr = self._output.tails(job.limits.output_characters)
-        self._report |= {"stdout": stdout, "stderr": stderr + root_hint(stderr), "outputBytes": self._output.total}
+        self._report |= {
+            "stdout": stdout,
+            "stderr": stderr + root_hint(stderr, self._settings.root),
+            "outputBytes": self._output.total,
+        }
         self._session.call("report", {"report": self._report}, give_up_seconds=_REPORT_SECONDS)
 
     def _lay_out(self) -> list[layout.Planned]:
@@ -206,7 +218,7 @@ class Run:
     def _execute(self, launch: Launch, keeper: reap.Keeper, heart: Heart) -> None:
         root, limits = self._settings.root, self._job.limits
         disks = Disks([root, *_SCRATCH_FOLDERS, self._settings.home])
-        watch = Watch(launch, keeper, self._output, limits, disks, heart.wake)
+        watch = Watch(self._settings.uid, launch, keeper, self._output, limits, disks, heart.wake)
         launch.start(self._order())
         began = time.monotonic()
         outcome = watch.until_end(self._job.timeout_seconds)

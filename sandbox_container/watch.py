@@ -6,8 +6,10 @@ anything the program printed.
 
 import os
 import select
+import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from sandbox_container import reap
 from sandbox_container.job import Limits
@@ -24,44 +26,75 @@ _INODES_PER_FILE = 8
 
 
 class Disks:
-    """The file systems that the program can write to; how much it added since :meth:`settle`."""
+    """The file systems that the program can write to, and how much was added to them since this was made."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        devices: dict[int, str] = {}
+        self._system = os.stat("/").st_dev
+        self._paths: dict[int, list[str]] = {}
         for path in paths:
-            try:
-                devices.setdefault(os.stat(path).st_dev, path)
-            except OSError:
-                continue
-        self._paths = list(devices.values())
-        self._bytes = self._inodes = 0
-        self.settle()
-
-    def settle(self) -> None:
-        """Count from here."""
-        self._bytes, self._inodes = self._used()
+            if os.path.isdir(path):
+                self._paths.setdefault(os.stat(path).st_dev, []).append(path)
+        self._before = {device: _used(paths[0]) for device, paths in self._paths.items()}
 
     def added(self) -> tuple[int, int]:
-        """Bytes and inodes."""
-        size, inodes = self._used()
-        return size - self._bytes, inodes - self._inodes
+        """Bytes and inodes, as the file systems count them."""
+        return self._sum(list(self._paths))
 
-    def _used(self) -> tuple[int, int]:
+    def surely_added(self, uid: int, members: Iterable[int]) -> tuple[int, int]:
+        """The same, but on a disk that others write to as well only what belongs to ``uid``: slower."""
+        size, inodes = self._sum([device for device in self._paths if device != self._system])
+        owned = _owned(self._paths.get(self._system, []), uid, members)
+        return size + sum(owned.values()), inodes + len(owned)
+
+    def _sum(self, devices: Iterable[int]) -> tuple[int, int]:
         size = inodes = 0
-        for path in self._paths:
-            status = os.statvfs(path)
-            size += (status.f_blocks - status.f_bfree) * status.f_frsize
-            inodes += status.f_files - status.f_ffree
+        for device in devices:
+            used = _used(self._paths[device][0])
+            size += used[0] - self._before[device][0]
+            inodes += used[1] - self._before[device][1]
         return size, inodes
+
+
+def _used(path: str) -> tuple[int, int]:
+    status = os.statvfs(path)
+    return (status.f_blocks - status.f_bfree) * status.f_frsize, status.f_files - status.f_ffree
+
+
+def _owned(tops: Iterable[str], uid: int, members: Iterable[int]) -> dict[int, int]:
+    """Allocated bytes by inode of what ``uid`` owns beneath ``tops`` or holds open after deleting it."""
+    found: dict[int, int] = {}
+    waiting = list(tops)
+    while waiting:
+        for path, status in _entries(waiting.pop(), follow=False):
+            if status.st_uid == uid:
+                found[status.st_ino] = status.st_blocks * 512
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(path)
+    for pid in members:
+        for _, status in _entries(f"/proc/{pid}/fd", follow=True):
+            if status.st_uid == uid and status.st_nlink == 0:
+                found[status.st_ino] = status.st_blocks * 512
+    return found
+
+
+def _entries(folder: str, *, follow: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """What can be looked at in a folder; entries that go away meanwhile are passed over."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError):
+            yield f"{folder}/{name}", os.stat(f"{folder}/{name}", follow_symlinks=follow)
 
 
 class Watch:
     """Watches one launch. ``wake`` becomes readable when somebody asks to stop."""
 
     def __init__(
-        self, launch: Launch, keeper: reap.Keeper, output: Output, limits: Limits, disks: Disks, wake: int
+        self, uid: int, launch: Launch, keeper: reap.Keeper, output: Output, limits: Limits, disks: Disks, wake: int
     ) -> None:
-        self._launch, self._keeper, self._output = launch, keeper, output
+        self._uid, self._launch, self._keeper, self._output = uid, launch, keeper, output
         self._limits, self._disks, self._wake = limits, disks, wake
         self._streams = {launch.stdout: output.stdout, launch.stderr: output.stderr}
         self.statuses: dict[int, int] = {}
@@ -121,14 +154,16 @@ class Watch:
         return bool(data)
 
     def _over_limits(self) -> str | None:
-        size, inodes = self._disks.added()
-        if size > self._limits.disk_bytes or inodes > _INODES_PER_FILE * self._limits.workspace_files:
-            return "disk"
         members = self._keeper.members()
+        if self._over_disk(*self._disks.added()) and self._over_disk(*self._disks.surely_added(self._uid, members)):
+            return "disk"
         if _total(members, _resident) <= self._limits.memory_bytes:
             return None
         # Pages that several processes share were counted for each of them; look again, slower and fairly.
         return "memory" if _total(members, _proportional) > self._limits.memory_bytes else None
+
+    def _over_disk(self, size: int, inodes: int) -> bool:
+        return size > self._limits.disk_bytes or inodes > _INODES_PER_FILE * self._limits.workspace_files
 
 
 def _total(members: Iterable[int], measure: Callable[[int], int]) -> int:

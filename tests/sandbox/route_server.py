@@ -216,7 +216,7 @@ class RouteServer:
         return 200, packed(run.streams[body["stream"]][body["part"]])
 
     def _heartbeat(self, run: Run, body: dict[str, Any]) -> Answer:
-        run.beats.append(body)
+        run.beats.append({name: value for name, value in body.items() if name != "session"})
         run.beaten.set()
         stop = run.stop_at_beat is not None and len(run.beats) >= run.stop_at_beat
         return 200, {"do": "stop" if stop else "continue"}
