@@ -62,6 +62,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET /v1/artifacts", "artifacts", "workbench.artifacts.api:list_artifacts"),
     Route("GET /v1/artifacts/{artifact}", "artifacts", "workbench.artifacts.api:show"),
     Route("GET /v1/artifacts/{artifact}/versions/{v}/content", "artifacts", "workbench.artifacts.api:content"),
+    Route("PUT /v1/artifacts/{artifact}/sharing", "artifacts", "workbench.artifacts.api:share"),
     Route(TOOL_ROUTE, FALLBACK, "workbench.tools.path:call_unknown_tool"),
 )
 

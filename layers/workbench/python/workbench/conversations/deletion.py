@@ -202,7 +202,7 @@ def stop_runs(hold: Hold) -> bool:
     """Stop the run at work, if there is one. What it changed cannot be committed any more."""
     pointer = hold.runtime.table.get(at_work_key(hold.conversation))
     if pointer is not None:
-        from workbench.runs.workflow import stop_run
+        from workbench.runs.verdict import stop_run
 
         stop_run(hold.runtime, pointer["run"])
     return False

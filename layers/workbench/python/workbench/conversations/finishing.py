@@ -152,7 +152,7 @@ def _no_run_of(turn: TurnId) -> Condition:
 
 def _stop(runtime: Runtime, run: str) -> None:
     # Only a turn that is given up needs the workflow's module.
-    from workbench.runs.workflow import stop_run
+    from workbench.runs.verdict import stop_run
 
     stop_run(runtime, run)
 

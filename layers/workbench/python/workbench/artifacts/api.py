@@ -1,0 +1,111 @@
+"""The routes of artifacts, each scoped to the person that the request speaks for: list, show, download, share."""
+
+from __future__ import annotations
+
+from workbench import links
+from workbench.artifacts import access, store
+from workbench.artifacts.access import Viewer
+from workbench.artifacts.model import Artifact, Sharing, Version
+from workbench.conversations import fields
+from workbench.conversations.conversation import load as load_conversation
+from workbench.errors import Forbidden, InvalidRequest, NotFound
+from workbench.http import Request, Response
+from workbench.logs import audit
+from workbench.runtime import Runtime
+from workbench.table import PRESENT, ConditionFailed, Update, artifact_key
+
+# Whatever a stored page or picture holds, it runs nothing, loads nothing and reaches nothing of the portal.
+SANDBOXED = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'"
+
+
+def list_artifacts(runtime: Runtime, request: Request) -> Response:
+    """``GET /v1/artifacts?conversation=``: those that may be read; without a conversation the person's own."""
+    viewer = access.viewer_of(request.headers)
+    conversation = request.query.get("conversation")
+    if conversation is not None:
+        found = _of_conversation(runtime, conversation, viewer)
+    elif viewer is not None and viewer.user is not None:
+        keys = runtime.table.query(f"P#{viewer.user}", "A#", index="gsi1")
+        found = store.load_many(runtime, [key["PK"].removeprefix("A#") for key in keys])
+        found.sort(key=lambda artifact: (artifact.created_at, artifact.id))
+    else:
+        raise InvalidRequest("Name a conversation (`?conversation=`), or a person in X-Workbench-User.")
+    readable = [artifact for artifact in store.usable(runtime, found) if access.may_read(artifact, viewer)]
+    return Response({"artifacts": [artifact.as_dict() for artifact in readable]})
+
+
+def show(runtime: Runtime, request: Request) -> Response:
+    """``GET /v1/artifacts/{artifact}``."""
+    return Response({"artifact": _readable(runtime, request).as_dict()})
+
+
+def content(runtime: Runtime, request: Request) -> Response:
+    """``GET /v1/artifacts/{artifact}/versions/{v}/content``: the bytes, always as an attachment that runs nothing."""
+    artifact = _readable(runtime, request)
+    version = _version(artifact, request.parameters["v"])
+    audit("artifact.read", artifact=artifact.id, version=version.version)
+    settings = runtime.settings
+    if version.bytes > settings.raw_body_bytes:
+        key = store.object_key(artifact.id, version.version)
+        return links.redirect(runtime, settings.artifact_bucket, key, version.name)
+    data = store.read(runtime, artifact.id, version.version)
+    if data is None:
+        raise _no_artifact()
+    headers = links.headers(version.name, _content_type(version))
+    return Response(data, headers=headers | {"content-security-policy": SANDBOXED})
+
+
+def share(runtime: Runtime, request: Request) -> Response:
+    """``PUT /v1/artifacts/{artifact}/sharing``: who may read besides the owner, who alone (or the portal) says so."""
+    viewer = access.viewer_of(request.headers)
+    artifact = _readable(runtime, request)
+    if not access.may_change(artifact, viewer):
+        raise Forbidden("Only the owner of an artifact decides who else may read it.")
+    body = request.json()
+    sharing = Sharing(
+        tuple(fields.names(fields.given(body, "people", []), "people")),
+        tuple(fields.names(fields.given(body, "departments", []), "departments")),
+        fields.flag(fields.given(body, "everyone", False), "everyone"),
+    )
+    try:
+        runtime.table.update(artifact_key(artifact.id), Update().set("sharing", sharing.as_dict()), PRESENT)
+    except ConditionFailed:
+        raise _no_artifact() from None
+    audit("artifact.share", artifact=artifact.id, everyone=sharing.everyone)
+    return Response({"artifact": {**artifact.as_dict(), "sharing": sharing.as_dict()}})
+
+
+def _of_conversation(runtime: Runtime, conversation: str, viewer: Viewer | None) -> list[Artifact]:
+    try:
+        load_conversation(runtime, conversation).require_active()
+    except NotFound:
+        # A person learns nothing of which conversations there are; what they may read decides alone.
+        if viewer is None:
+            raise
+        return []
+    return store.of_conversation(runtime, conversation)
+
+
+def _readable(runtime: Runtime, request: Request) -> Artifact:
+    """The artifact of the route; NotFound alike for none, for an expired one and for one that is not theirs to see."""
+    found = store.find(runtime, request.parameters["artifact"])
+    if found is None or not access.may_read(found, access.viewer_of(request.headers)):
+        raise _no_artifact()
+    return found
+
+
+def _version(artifact: Artifact, text: str) -> Version:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+    version = artifact.version(number)
+    if version is None:
+        there = ", ".join(str(kept.version) for kept in artifact.versions)
+        raise NotFound(f"This artifact has no such version; it has {there}.")
+    return version
+
+
+def _content_type(version: Version) -> str:
+    return f"{version.media_type}; charset=utf-8" if version.media_type.startswith("text/") else version.media_type
+
+
+def _no_artifact() -> NotFound:
+    return NotFound("There is no such artifact.")

@@ -1,0 +1,241 @@
+"""Making an artifact, or another version of one, out of a workspace file or a given text.
+
+The bytes are stored first, under a number that nobody else has; the items follow in the call's one transaction, which
+also counts up the turn's record, so that finishing the turn can neither miss the file nor attach half of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.artifacts import access, model, store
+from workbench.artifacts.model import Artifact, Kind, Origin
+from workbench.conversations.conversation import DAY_SECONDS
+from workbench.errors import ToolError
+from workbench.ids import is_part
+from workbench.table import (
+    ABSENT,
+    ACTIVE,
+    PRESENT,
+    Condition,
+    Item,
+    Operation,
+    Update,
+    all_of,
+    artifact_key,
+    check,
+    head_key,
+    put,
+    turn_key,
+    update,
+)
+
+if TYPE_CHECKING:
+    from workbench.tools.turn import Turn
+
+# Finishing attaches all exports of a turn in one transaction, which takes 100 writes: two for each and a few more.
+EXPORTS_PER_TURN = 48
+VERSIONS_PER_ARTIFACT = 500
+
+# Under these the export fits the turn as it was read: it is open, and the same file was not exported meanwhile.
+STILL_OPEN = Condition("#state = :open", {"#state": "state"}, {":open": "open"})
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file as the caller wants it delivered, checked and with its bytes."""
+
+    origin: Origin
+    name: str
+    media_type: str
+    data: bytes
+    wanted_kind: Kind | None
+    path: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What came of it; ``repeated`` when the turn had exported the very same before."""
+
+    artifact: str
+    version: int
+    bytes: int
+    name: str
+    repeated: bool
+
+
+def export(turn: Turn, wanted: Export, artifact: str | None) -> Exported:
+    """Store ``wanted`` as a new artifact, or as the next version of ``artifact``.
+
+    The same origin, name, type and content twice in a turn gives the first one again. Raises ToolError: ``not_found``
+    and ``not_allowed`` for an artifact that the caller may not read or change, ``limit_exceeded``.
+    """
+    before = _exported_before(turn, wanted, artifact)
+    if before is not None:
+        return Exported(before["artifact"], before["version"], before["bytes"], before["name"], repeated=True)
+    _check_limit(turn)
+    old = _changeable(turn, artifact) if artifact else None
+    kind = _kind(wanted, old)
+    identifier = old.id if old else store.new_id()
+    first_free = old.highest + 1 if old else 1
+    number = store.put_bytes(turn.runtime, identifier, first_free, wanted.data, wanted.media_type)
+    for operation in _operations(turn, wanted, kind, old, identifier, number):
+        turn.also_commit(operation)
+    return Exported(identifier, number, len(wanted.data), wanted.name, repeated=False)
+
+
+def _exported_before(turn: Turn, wanted: Export, artifact: str | None) -> dict[str, Any] | None:
+    same = [
+        entry
+        for entry in turn.item["exports"].values()
+        if (entry["origin"], entry["name"], entry["mediaType"], entry["sha256"])
+        == (wanted.origin, wanted.name, wanted.media_type, wanted.sha256)
+        and artifact in (None, entry["artifact"])
+    ]
+    return min(same, key=lambda entry: (entry["at"], entry["version"]), default=None)
+
+
+def _check_limit(turn: Turn) -> None:
+    if turn.item["exportCount"] >= EXPORTS_PER_TURN:
+        raise ToolError(
+            f"This turn has exported {EXPORTS_PER_TURN} files, which is all that one reply carries. Nothing was "
+            "exported. Put further files into one archive, or export them in the next turn.",
+            code="limit_exceeded",
+            allowed=EXPORTS_PER_TURN,
+        )
+
+
+def _changeable(turn: Turn, artifact: str) -> Artifact:
+    viewer = access.Viewer(turn.caller.user, turn.caller.department)
+    found = store.find(turn.runtime, artifact)
+    if found is None or not access.may_read(found, viewer):
+        raise unknown(artifact)
+    if not access.may_change(found, viewer):
+        raise ToolError(
+            f"`{found.id}` may be read here but belongs to somebody else, who alone may add versions. "
+            "Leave `artifact` out to export a new one.",
+            code="not_allowed",
+            artifact=found.id,
+        )
+    if found.highest >= VERSIONS_PER_ARTIFACT:
+        raise ToolError(
+            f"`{found.id}` has {VERSIONS_PER_ARTIFACT} versions, which is the most. Leave `artifact` out to export a "
+            "new one.",
+            code="limit_exceeded",
+            allowed=VERSIONS_PER_ARTIFACT,
+        )
+    return found
+
+
+def unknown(artifact: str) -> ToolError:
+    """The same refusal for an artifact that does not exist and for one that the caller may not see."""
+    named = f"`{artifact}`" if is_part(artifact) else "of that id"
+    return ToolError(
+        f"There is no artifact {named} that this turn may use. Take an id that an earlier export or a list "
+        "of artifacts gave.",
+        code="not_found",
+    )
+
+
+def _kind(wanted: Export, old: Artifact | None) -> Kind:
+    """As asked; otherwise as the artifact was, when the bytes still are of that kind; otherwise as the type implies."""
+    if wanted.wanted_kind is None and old is not None and model.fits(old.kind, wanted.data):
+        return old.kind
+    return model.kind_for(wanted.wanted_kind, wanted.media_type, wanted.data)
+
+
+def _operations(
+    turn: Turn, wanted: Export, kind: Kind, old: Artifact | None, identifier: str, number: int
+) -> list[Operation]:
+    now = turn.clock.now()
+    expires = now + turn.settings.unattached_days * DAY_SECONDS
+    facts: dict[str, Any] = {"kind": kind, "name": wanted.name, "mediaType": wanted.media_type, "origin": wanted.origin}
+    facts["source"] = _source(turn, wanted, identifier, number) if model.has_source(kind) else None
+    operations = [check(head_key(turn.conversation), ACTIVE)]
+    operations.append(put(_version_item(turn, wanted, identifier, number, now, expires), ABSENT))
+    if old is None:
+        operations += [put(item, ABSENT) for item in _new_items(turn, facts, identifier, now, expires)]
+    else:
+        operations += _changed(turn, facts, old, number, expires)
+    entry = {**facts, "artifact": identifier, "version": number, "sha256": wanted.sha256, "at": now}
+    entry |= {"bytes": len(wanted.data)}
+    operations.append(_on_the_record(turn, entry, old))
+    return operations
+
+
+def _version_item(turn: Turn, wanted: Export, identifier: str, number: int, now: float, expires: float) -> Item:
+    pk, sk = store.version_key(identifier, number)
+    return {
+        "PK": pk,
+        "SK": sk,
+        "version": number,
+        "bytes": len(wanted.data),
+        "sha256": wanted.sha256,
+        "at": now,
+        "turn": str(turn.id),
+        "name": wanted.name,
+        "mediaType": wanted.media_type,
+        "expiresAt": expires,
+        "ttl": int(expires),
+    }
+
+
+def _new_items(turn: Turn, facts: dict[str, Any], identifier: str, now: float, expires: float) -> list[Item]:
+    pk, sk = artifact_key(identifier)
+    pointer_pk, pointer_sk = store.pointer_key(turn.conversation, identifier)
+    meta = {
+        "PK": pk,
+        "SK": sk,
+        **facts,
+        "owner": turn.caller.user,
+        "department": turn.caller.department,
+        "conversation": turn.conversation,
+        "turn": str(turn.id),
+        "createdAt": now,
+        "highest": 1,
+        "keptThrough": 0,
+        "sharing": model.Sharing().as_dict(),
+        "ttl": int(expires),
+        "gsi1pk": f"P#{turn.caller.user}",
+        "gsi1sk": pk,
+    }
+    pointer = {"PK": pointer_pk, "SK": pointer_sk, "turn": str(turn.id), "at": now, "ttl": int(expires)}
+    return [meta, pointer]
+
+
+def _changed(turn: Turn, facts: dict[str, Any], old: Artifact, number: int, expires: float) -> list[Operation]:
+    change = Update().set("highest", number)
+    for name, value in facts.items():
+        change.set(name, value)
+    if not old.kept_through:
+        change.set("ttl", int(expires))
+    # Whoever added a later version meanwhile stays the latest; whoever attached it has taken its expiry away.
+    newer = Condition("highest < :number AND keptThrough = :kept", {}, {":number": number, ":kept": old.kept_through})
+    operations = [update(artifact_key(old.id), change, all_of(PRESENT, newer))]
+    if old.conversation not in (None, turn.conversation):
+        operations.append(check(head_key(str(old.conversation)), ACTIVE))
+    return operations
+
+
+def _on_the_record(turn: Turn, entry: dict[str, Any], old: Artifact | None) -> Operation:
+    """The turn's record learns of the export; two equal ones at once have the same place in it, and one must wait."""
+    identity = [entry["origin"], entry["name"], entry["mediaType"], entry["sha256"], old.id if old else ""]
+    place = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:32]
+    kept = {name: value for name, value in entry.items() if name not in ("source", "kind")}
+    change = Update().set(("exports", place), kept).add("exportCount", 1)
+    first = Condition("attribute_not_exists(exports.#place)", {"#place": place})
+    return update(turn_key(turn.id), change, all_of(STILL_OPEN, first))
+
+
+def _source(turn: Turn, wanted: Export, identifier: str, number: int) -> dict[str, Any]:
+    """Where the text that people edit is: the stored version itself, which outlives the workspace it came from."""
+    source: dict[str, Any] = {"version": number, "content": f"/v1/artifacts/{identifier}/versions/{number}/content"}
+    if wanted.path is not None:
+        source |= {"path": wanted.path, "workspaceVersion": turn.head.version}
+    return source
