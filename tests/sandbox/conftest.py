@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from local import launcher
 from local.payload import Payload, payload_environment
 from sandbox_container import reap
-
 from tests.sandbox.route_server import RouteServer, Run
 
 SUPERVISOR = Path(__file__).resolve().parents[2] / "sandbox_container"

@@ -1,6 +1,8 @@
 """Programs that take too much: time, processes, memory, disk, output. Each is ended, or stopped by the kernel, and the
 answer says the true reason."""
 
+# Programs stand here as the sandbox gets them.
+# ruff: noqa: E501
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,7 @@
 """Programs that try to reach the network, the supervisor, other processes or the kernel."""
 
+# Programs stand here as the sandbox gets them.
+# ruff: noqa: E501
 from __future__ import annotations
 
 import os
