@@ -10,5 +10,6 @@ logger = Logger(service="workbench")
 
 
 def audit(event: str, **facts: Any) -> None:
-    """Write one audit event, such as ``file.write`` with path, mode, created and sizes."""
-    logger.info(event, extra={"audit": True, **facts})
+    """Write one audit event, such as ``file.write`` with path, mode, created and sizes, as ``{"audit", "facts"}``."""
+    # Nested, because a log record has attributes of its own: `created` and `name` may not be overwritten.
+    logger.info(event, extra={"audit": True, "facts": facts})
