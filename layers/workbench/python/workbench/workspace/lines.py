@@ -36,6 +36,12 @@ def is_text(data: bytes) -> bool:
     return _mark_of(data) is not None
 
 
+def encoding_of(data: bytes) -> Encoding | None:
+    """How a text is encoded, None for a binary file."""
+    mark = _mark_of(data)
+    return mark[1] if mark else None
+
+
 def measure(data: bytes) -> tuple[int, int] | None:
     """(lines, characters) of a text, None for a binary file.
 
@@ -62,6 +68,11 @@ def parse(data: bytes, path: str | None = None) -> Document:
     if mark is None:
         raise Binary(path)
     bom, encoding = mark
+    return as_document(data, encoding, bom)
+
+
+def as_document(data: bytes, encoding: Encoding, bom: bytes = b"") -> Document:
+    """The lines of bytes whose encoding is known, such as a part of a text; ``bom`` is what ``data`` begins with."""
     return Document(data, encoding, bom, _break_index(data, bom, encoding))
 
 
@@ -114,12 +125,7 @@ class Document:
         if last < first:
             return []
         start, after = self.span(first)[0], self.span(last)[2]
-        text = self.decode(self.data[start:after])
-        if "\r" in text:
-            text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.split("\n")
-        # The last line's ending leaves an empty piece behind that is no line.
-        return lines[: last - first + 1]
+        return text_lines(self.decode(self.data[start:after]))
 
     def line_at(self, offset: int) -> int:
         """The line that holds the byte at ``offset``; an ending belongs to the line before it.
@@ -136,6 +142,8 @@ class Document:
     @property
     def dominant_ending(self) -> str:
         """The commonest ending; ties go to ``\\n``, then ``\\r\\n``; ``\\n`` where there is none."""
+        if self._breaks.only_lf:
+            return "\n"
         endings = self.endings
         return max(ENDINGS, key=lambda ending: endings.get(ending, 0))
 
@@ -153,6 +161,18 @@ class Document:
             return True
         return False
 
+    def split(self, part: bytes) -> list[bytes]:
+        """A part of this file, or bytes meant for it, as lines with their endings."""
+        if self.encoding == "utf-8":
+            return part.splitlines(keepends=True)
+        document = as_document(part, self.encoding)
+        spans = (document.span(number) for number in range(1, len(document) + 1))
+        return [part[start:after] for start, _, after in spans]
+
+    def ends_line(self, part: bytes) -> bool:
+        """True when ``part``, as in ``split``, closes with a line ending."""
+        return any(part.endswith(ending.encode(self.encoding)) for ending in ("\n", "\r"))
+
     def decode(self, data: bytes) -> str:
         """Bytes of this file as text, U+FFFD for what is invalid."""
         return data.decode(self.encoding, "replace")
@@ -160,6 +180,16 @@ class Document:
     def _byte(self, unit: int) -> int:
         # A UTF-16 file may end in half a unit, which the index counts as a whole one.
         return min(len(self.bom) + unit * self.unit_bytes, len(self.data))
+
+
+def text_lines(text: str) -> list[str]:
+    """A text as its lines, without their endings, by the same rule as files."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()  # what follows the last ending is no line
+    return lines
 
 
 def _mark_of(data: bytes) -> tuple[bytes, Encoding] | None:
@@ -201,11 +231,11 @@ class _BreakIndex:
     way are only counted, and the one that holds the answer is cut into lines.
     """
 
-    __slots__ = ("_cut", "_cut_ends", "_only_lf", "_starts", "_totals", "_units")
+    __slots__ = ("_cut", "_cut_ends", "_starts", "_totals", "_units", "only_lf")
 
     def __init__(self, units: bytes) -> None:
         self._units = units
-        self._only_lf = b"\r" not in units
+        self.only_lf = b"\r" not in units
         # Block i is units[starts[i]:starts[i + 1]] and totals[i] breaks end before it.
         self._starts = [0]
         self._totals = [0]
@@ -248,9 +278,9 @@ class _BreakIndex:
 
     def endings(self) -> dict[str, int]:
         units = self._units
-        feeds = self._break_count() if self._only_lf else units.count(b"\n")
-        pairs = 0 if self._only_lf else units.count(b"\r\n")
-        returns = 0 if self._only_lf else units.count(b"\r")
+        feeds = self._break_count() if self.only_lf else units.count(b"\n")
+        pairs = 0 if self.only_lf else units.count(b"\r\n")
+        returns = 0 if self.only_lf else units.count(b"\r")
         counts = {"\n": feeds - pairs, "\r\n": pairs, "\r": returns - pairs}
         return {ending: count for ending, count in counts.items() if count}
 
@@ -266,9 +296,9 @@ class _BreakIndex:
     def _add_block(self) -> None:
         units, start = self._units, self._starts[-1]
         end = min(start + _BLOCK_UNITS, len(units))
-        if not self._only_lf and units[end - 1 : end + 1] == b"\r\n":
+        if not self.only_lf and units[end - 1 : end + 1] == b"\r\n":
             end += 1  # a block never ends between \r and \n
-        if self._only_lf:
+        if self.only_lf:
             breaks = units.count(b"\n", start, end)
         else:
             breaks = len(units[start:end].splitlines()) - (units[end - 1 : end] not in (b"\n", b"\r"))
