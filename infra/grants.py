@@ -155,9 +155,8 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
     "export": (
         *TOOL_CALL,
         *READ_WORKSPACES,
-        items("ExportItems", *READ_ITEMS, *WRITE_ITEMS, of=(ARTIFACTS, PEOPLE)),
+        items("ExportItems", *READ_ITEMS, *WRITE_ITEMS, of=(ARTIFACTS,)),
         artifact_objects("WriteArtifacts", "s3:PutObject", "s3:PutObjectTagging"),
-        *READ_ARTIFACTS,
     ),
 }
 
@@ -186,6 +185,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
     "catalogue": (items("TurnItems", *READ_ITEMS, of=(CONVERSATIONS,)),),
     "artifacts": (
         items("ArtifactItems", *READ_ITEMS, of=(CONVERSATIONS, ARTIFACTS)),
+        items("Sharing", "dynamodb:UpdateItem", of=(ARTIFACTS,)),
         index("ArtifactsOfAPerson", of=(PEOPLE,)),
         *READ_ARTIFACTS,
     ),

@@ -91,7 +91,7 @@ def test_who_removes_what(deployment: Deployment) -> None:
 def test_who_reaches_exported_files(deployment: Deployment) -> None:
     assert _who_may(deployment, "s3:PutObject", where="/artifacts/*") == {"export_artifact"}
     # The sandbox's route hands a run's artifacts over; which ones, run_code has authorised.
-    readers = {"export_artifact", "read_artifact", "artifacts", "sandbox_route"}
+    readers = {"read_artifact", "artifacts", "sandbox_route"}
     assert _who_may(deployment, "s3:GetObject", where="/artifacts/*") == readers
 
 

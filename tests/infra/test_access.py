@@ -1,0 +1,233 @@
+"""Every request that a function sends to AWS is one that its role allows.
+
+The local system runs the deployed handlers through a conversation's whole life. What they send is recorded before it
+leaves and held against the policies of the templates: a missing permission would only show in the cloud otherwise.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import http.client
+import io
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+from local.functions import LocalFunctions, function_name
+from local.system import LocalSystem
+from tests.infra.iam import Need, Policies, needs
+from tests.infra.templates import ROOT, Deployment
+
+FOLDERS = {path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists()}
+SERVICES = ("dynamodb", "s3", "stepfunctions", "ecs")
+WAIT_SECONDS = 60
+_function: contextvars.ContextVar[str] = contextvars.ContextVar("function", default="")
+
+Asked = set[tuple[str, Need]]
+Api = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def asked() -> Iterator[tuple[LocalSystem, Asked]]:
+    """A local system, and every (function, need) of what its functions ask of AWS."""
+    asked: Asked = set()
+
+    def hear(params: Mapping[str, Any], model: Any, **_more: Any) -> None:
+        # Requests made outside a function are the local system's own.
+        if function := _function.get():
+            asked.update((function, need) for need in needs(model.service_model.service_name, model.name, params))
+
+    def call(self: LocalFunctions, name: str, event: Any) -> Any:
+        token = _function.set(function_name(name))
+        try:
+            return plain_call(self, name, event)
+        finally:
+            _function.reset(token)
+
+    plain_call = LocalFunctions.call
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalFunctions, "call", call)
+        with LocalSystem().start(settings={"deletion_wait_seconds": 0}) as system:
+            for service in SERVICES:
+                getattr(system.runtime.clients, service).meta.events.register_first("provide-client-params.*.*", hear)
+            _live(_api(system.url))
+            yield system, asked
+
+
+def test_roles_allow_everything_that_functions_ask(deployment: Deployment, asked: tuple[LocalSystem, Asked]) -> None:
+    system, needed = asked
+    policies = Policies(deployment, _local_names(deployment, system))
+    refused = sorted(f"{function}: {need}" for function, need in needed if not policies.allow(function, need))
+    assert refused == []
+
+
+def test_every_function_had_its_part(asked: tuple[LocalSystem, Asked]) -> None:
+    assert {function for function, _need in asked[1]} == FOLDERS
+
+
+# ---------------------------------------------------------------- a conversation's whole life
+
+
+def _live(api: Api) -> None:
+    """Call every tool and every route once, and everything of the lifecycle that touches other items or objects."""
+    api("POST", "/v1/conversations", {"id": "life", "owner": "ada", "department": "research"}, expect=201)
+    turn, token = _open(api)
+    tool = _tools(api, turn, token)
+    _work_with_files(api, tool)
+    _ask_for_approval(api, tool)
+    tool("no_such_tool", expect="unknown_tool")
+    artifact = _run_and_export(api, tool, turn)
+    api("POST", f"/v1/turns/{turn}/finish", {"outcome": "completed", "text": "Here it is."})
+    for part in ("trace", "receipt"):
+        api("GET", f"/v1/turns/{turn}/{part}")
+    _look_around(api, artifact)
+    _stop_a_run(api)
+    _delete_and_restore(api)
+
+
+def _work_with_files(api: Api, tool: Api) -> None:
+    drawing = io.BytesIO()
+    Image.new("RGB", (8, 8), "red").save(drawing, "PNG")
+    api("PUT", "/v1/conversations/life/file?path=picture.png", drawing.getvalue())
+    tool("write_file", files=[{"path": "notes.txt", "content": "one\ntwo\n"}])
+    tool("list_files")
+    tool("read_file", paths=["notes.txt"])
+    tool("read_file", paths=["picture.png"])
+    tool("search_files", queries=["two"])
+    tool("edit_file", path="notes.txt", edits=[{"find": "two", "replace": "three"}])
+    tool("write_file", files=[{"path": "gone.txt", "content": "x\n"}])
+    tool("delete_file", paths=["gone.txt"])
+    ref = tool("calculate", expressions=["1 + 1"])["ref"]
+    tool("convert_units", value=1, **{"from": "km", "to": "m"})
+    tool("current_time")
+    tool("read_result", ref=ref)
+
+
+def _ask_for_approval(api: Api, tool: Api) -> None:
+    secret = {"files": [{"path": ".env", "content": "KEY=1\n"}]}
+    tool("write_file", call="parked", expect="approval_required", **secret)
+    (waiting,) = api("GET", "/v1/approvals?conversation=life")["approvals"]
+    decision = {"decision": "allow", "scope": "person", "by": "ada"}
+    api("POST", f"/v1/approvals/{waiting['id']}", decision)
+    tool("write_file", call="parked", **secret)
+    tool("write_file", files=[{"path": ".env", "content": "KEY=2\n"}])
+
+
+def _run_and_export(api: Api, tool: Api, turn: str) -> str:
+    exported = tool("export_artifact", path="notes.txt")["structured"]["artifact"]
+    ref = tool("calculate", expressions=["2 * 3"])["ref"]
+    program = "print(open('/sandbox/workspace/notes.txt').read()); open('new.txt', 'w').write('made')"
+    ran = tool(
+        "run_code",
+        code="open('workspace/new.txt', 'w').write('made'); print(1)",
+        artifacts=[{"id": exported}],
+        toolResults=[ref],
+    )
+    api("GET", f"/v1/runs/{ran['structured']['run']}")
+    tool("export_artifact", content="a,b\n1,2\n", name="table.csv", mediaType="text/csv")
+    tool("export_artifact", path="new.txt", artifact=exported)
+    tool("list_artifacts")
+    tool("read_artifact", id=exported)
+    return str(exported)
+
+
+def _look_around(api: Api, artifact: str) -> None:
+    api("GET", "/v1/conversations/life")
+    api("GET", "/v1/conversations/life/files")
+    api("GET", "/v1/conversations/life/file?path=notes.txt")
+    newest = api("GET", "/v1/conversations/life/versions")["versions"][0]["version"]
+    api("GET", f"/v1/conversations/life/versions/{newest - 1}/diff/{newest}")
+    api("POST", f"/v1/conversations/life/versions/{newest - 1}/restore")
+    api("GET", "/v1/artifacts?conversation=life")
+    api("GET", f"/v1/artifacts/{artifact}")
+    api("GET", f"/v1/artifacts/{artifact}/versions/1/content")
+
+
+def _stop_a_run(api: Api) -> None:
+    turn, token = _open(api)
+    tool = _tools(api, turn, token)
+    ref = tool("calculate", expressions=["1"])["ref"]
+    api("GET", f"/v1/results/{ref}", headers={"X-Turn-Token": token})
+    api("GET", f"/v1/catalogue?turn={turn}")
+    run = tool("run_code", code="import time; time.sleep(60)", timeoutSeconds=90, wait=0, expect="running")
+    api("POST", f"/v1/turns/{turn}/finish", {"outcome": "cancelled", "text": ""})
+    _until(lambda: api("GET", f"/v1/runs/{run['structured']['run']}?wait=5")["run"]["status"] == "failed")
+
+
+def _delete_and_restore(api: Api) -> None:
+    api("DELETE", "/v1/conversations/life", expect=202)
+    _until(lambda: api("POST", "/v1/conversations/life/restore", expect=None).get("conversation"))
+    api("DELETE", "/v1/conversations/life", expect=202)
+    time.sleep(0)
+
+
+def _open(api: Api) -> tuple[str, str]:
+    body = {"caller": {"user": "ada", "department": "research"}, "tools": "all", "model": {"name": "m", "vision": True}}
+    opened = api("POST", "/v1/conversations/life/turns", body, expect=201)
+    return opened["turn"]["id"], opened["token"]
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _api(url: str) -> Api:
+    address = urlsplit(url).netloc
+
+    def send(
+        method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, expect: int | None = 200
+    ) -> Any:
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        connection = http.client.HTTPConnection(address, timeout=WAIT_SECONDS)
+        try:
+            connection.request(method, path, data, dict(headers or {}))
+            response = connection.getresponse()
+            raw = response.read()
+        finally:
+            connection.close()
+        assert expect is None or response.status == expect, (method, path, response.status, raw[:1000])
+        return json.loads(raw) if response.headers.get_content_type() == "application/json" else raw
+
+    return send
+
+
+def _tools(api: Api, turn: str, token: str) -> Api:
+    count = iter(range(1_000))
+
+    def use(name: str, *, call: str = "", wait: float = 30, expect: str = "ok", **arguments: Any) -> Any:
+        body = {"callId": call or f"c{next(count)}", "arguments": arguments, "wait": wait}
+        answer = api("POST", f"/v1/turns/{turn}/tools/{name}", body, headers={"X-Turn-Token": token})
+        assert answer["outcome"] == expect, (name, answer)
+        return answer
+
+    return use
+
+
+def _until(done: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, "it does not end"
+
+
+def _local_names(deployment: Deployment, system: LocalSystem) -> dict[str, str]:
+    """The deployed names in policies, and what the local system calls the same things."""
+    settings = system.runtime.settings
+    place = "eu-central-1:123456789012"
+    buckets = {bucket.id: bucket for bucket in deployment.of("AWS::S3::Bucket")}
+    (artifacts,) = [name for name, bucket in buckets.items() if "VersioningConfiguration" in bucket.properties]
+    (workspaces,) = set(buckets) - {artifacts}
+    return {
+        "<AWS::Partition>": "aws",
+        "<AWS::Region>:<AWS::AccountId>": place,
+        f"<{deployment.one('AWS::DynamoDB::GlobalTable').id}.Arn>": f"arn:aws:dynamodb:{place}:table/{settings.table}",
+        f"<{workspaces}.Arn>": f"arn:aws:s3:::{settings.workspace_bucket}",
+        f"<{artifacts}.Arn>": f"arn:aws:s3:::{settings.artifact_bucket}",
+        f"<{deployment.one('AWS::ECS::Cluster').id}.Arn>": settings.sandbox_cluster,
+        "workbench-run-code": settings.run_state_machine.rsplit(":", 1)[1],
+        "workbench-delete-conversation": settings.delete_state_machine.rsplit(":", 1)[1],
+        "task-definition/workbench-sandbox": f"task-definition/{settings.sandbox_task_definition}",
+    }
