@@ -83,22 +83,23 @@ class Haystack:
     def __init__(self, document: Document) -> None:
         self.document = document
         body = document.data[len(document.bom) :]
+        if document.encoding == "utf-8" and b"\r" not in body:
+            self._lines = document
+            return
         if document.encoding != "utf-8":
             whole = len(body) // 2 * 2
             text = body[:whole].decode(document.encoding, "surrogatepass")
             body = text.encode("utf-8", "surrogatepass") + b"\xff" * (len(body) - whole)
-        self._as_in_file = document.encoding == "utf-8" and b"\r" not in body
-        self.data = body if self._as_in_file else body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        self._lines = as_document(self.data, "utf-8")
+        self._lines = as_document(body.replace(b"\r\n", b"\n").replace(b"\r", b"\n"), "utf-8")
 
     def occurrences(self, find: str, line: int | None = None) -> Iterator[int]:
         """Where ``find`` begins, overlapping occurrences too; only those that begin on ``line`` when it is given."""
-        needle = self.needle(find)
-        start, stop = 0, len(self.data)
+        needle, data = self.needle(find), self._lines.data
+        start, stop = len(self._lines.bom), len(data)
         if line is not None:
             start, _, after = self._lines.span(line)
             stop = min(stop, after + len(needle) - 1)
-        while (start := self.data.find(needle, start, stop)) >= 0:
+        while (start := data.find(needle, start, stop)) >= 0:
             yield start
             start += 1
 
@@ -109,14 +110,17 @@ class Haystack:
     def line_at(self, offset: int) -> int:
         return self._lines.line_at(offset)
 
+    def text(self) -> str:
+        return self._lines.decode(self._lines.data[len(self._lines.bom) :])
+
     def in_file(self, offset: int) -> int:
         """The place in the file of a place in the haystack."""
-        if self._as_in_file:
-            return offset + len(self.document.bom)
-        if offset == len(self.data):
+        if self._lines is self.document:
+            return offset
+        if offset == len(self._lines.data):
             return len(self.document.data)
         line = self._lines.line_at(offset)
-        before = self.data[self._lines.span(line)[0] : offset]
+        before = self._lines.data[self._lines.span(line)[0] : offset]
         if self.document.encoding != "utf-8":
             before = before.decode("utf-8", "surrogatepass").encode(self.document.encoding, "surrogatepass")
         return self.document.span(line)[0] + len(before)
@@ -137,7 +141,7 @@ def _match(haystack: Haystack, place: Place, edit: FindEdit, others: list[str]) 
         if lines:
             raise NotOnLine(place, edit.line, lines)
     if not found:
-        raise NoMatch(place, why_no_match(edit.find, haystack.data.decode("utf-8", "replace"), others))
+        raise NoMatch(place, why_no_match(edit.find, haystack.text(), others))
     if len(found) > 1:
         lines = [haystack.line_at(start) for start in found[:_OCCURRENCES_LISTED]]
         raise NotUnique(place, lines, more=len(found) > _OCCURRENCES_LISTED, line=edit.line)
