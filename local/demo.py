@@ -116,7 +116,7 @@ def main() -> int:
     started = time.perf_counter()
     console.print("[bold]Workbench[/]: one conversation, from its first file to its deletion", highlight=False)
     try:
-        with LocalSystem() as system:
+        with LocalSystem().start() as system:
             console.print(f"local system on {system.url} in {time.perf_counter() - started:.1f} s\n", highlight=False)
             portal = Portal(system.url, console)
             _live(portal, console)

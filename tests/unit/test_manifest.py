@@ -112,7 +112,9 @@ def test_differences_skip_what_both_versions_share() -> None:
     pages = Pages()
     names = [f"file{number:05d}" for number in range(4_000)]
     old, _ = grow(pages, Manifest(PageTable(), pages.load), {name: entry(name) for name in names})
-    new, _ = grow(pages, old, {"file00001": None, "file00002": entry("file00002", "x"), "file00002b": entry("file00002b")})
+    new, _ = grow(
+        pages, old, {"file00001": None, "file00002": entry("file00002", "x"), "file00002b": entry("file00002b")}
+    )
     pages.loads = 0
     found = [(path, before is not None, after is not None) for path, before, after in m.differences(old, new)]
     assert found == [("file00001", True, False), ("file00002", True, True), ("file00002b", False, True)]

@@ -104,10 +104,13 @@ class Clients:
 
 @contextmanager
 def counting() -> Iterator[RequestCount]:
-    """Count the AWS requests made inside the block, on this thread and on the client's threads."""
-    count = RequestCount()
+    """Count the AWS requests made inside the block, on this thread and on the client's threads; blocks may nest."""
+    count, outer = RequestCount(), _counter.get()
     token = _counter.set(count)
     try:
         yield count
     finally:
         _counter.reset(token)
+        if outer is not None:
+            outer.total += count.total
+            outer.operations += count.operations

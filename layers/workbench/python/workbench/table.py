@@ -19,6 +19,7 @@ from workbench.ids import TurnId
 
 Item = dict[str, Any]
 Key = tuple[str, str]
+Strings = set[str]
 
 BATCH_GET_KEYS = 100
 CONFLICT_TRIES = 6
@@ -384,12 +385,12 @@ class Update:
         self._remove.append(self._name(path))
         return self
 
-    def add(self, name: str, amount: int | float | set[str]) -> Update:
+    def add(self, name: str, amount: int | float | Strings) -> Update:
         """Add to a top-level number or set (nested ADD passes in moto and fails in AWS)."""
         self._add.append(f"{self._name(name)} {self._value(amount)}")
         return self
 
-    def take(self, name: str, members: set[str]) -> Update:
+    def take(self, name: str, members: Strings) -> Update:
         """Take ``members`` out of a top-level set; fine when they, or the set, are not there."""
         self._take.append(f"{self._name(name)} {self._value(members)}")
         return self

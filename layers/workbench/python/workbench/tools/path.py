@@ -180,8 +180,7 @@ class _Call:
             stored = self._once()
             if stored is not None:
                 return stored
-            if self.turn_item["state"] != "open":
-                raise Conflict("This turn is finished. Open a new turn to call tools.", state=self.turn_item["state"])
+            self._require_open()
             refusal = self._reach()
             if refusal is not None:
                 return self._commit_refusal(refusal)
@@ -276,7 +275,8 @@ class _Call:
             try:
                 commit = self._prepare(turn, answer)
             except ToolError as error:
-                answer, commit = failed(error), None
+                # Nothing of this attempt stands, what it had seen included.
+                answer, commit, turn = failed(error), None, self._turn()
             if commit is not None and self.head.leased(clock.now(), settings.skew_seconds):
                 if clock.monotonic() >= waited_until:
                     return self._commit(failed(self.head.busy(clock.now())), turn, None)
@@ -323,7 +323,7 @@ class _Call:
                 return tool.function(turn, **bound.values)
             except ToolError as error:
                 if not (left and error.retryable):
-                    return failed(error)
+                    return failed(error, "invalid_args" if error.code == "invalid_args" else "error")
             except Exception as error:  # noqa: BLE001 - the model gets an answer whatever a tool does
                 logger.exception("tool failed", extra={"tool": tool.name})
                 if not left:
@@ -409,6 +409,13 @@ class _Call:
         stored = self._once()
         if stored is not None:
             raise _Stored(stored)
+        # What a tool commits may count on the turn's record: see what it says now.
+        self.turn_item = self.state.turn or self.turn_item
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if self.turn_item["state"] != "open":
+            raise Conflict("This turn is finished. Open a new turn to call tools.", state=self.turn_item["state"])
 
     def _dress(self, answer: Answer) -> dict[str, Any]:
         return recording.dress(answer, self._facts(), self.runtime.settings)[0]

@@ -140,6 +140,7 @@ class WorkingCopy:
         self.manifest = self._store.manifest(head)
         self.staged: dict[str, Entry | None] = {}
         self.contents: dict[str, bytes] = {}
+        self._staged_folders: set[str] = set()
 
     def entry(self, path: str) -> Entry | None:
         """The entry for ``path`` as staged, or as the version has it."""
@@ -167,7 +168,9 @@ class WorkingCopy:
         entry = self.entry(path)
         if entry is not None:
             return entry.kind == "folder"
-        return next(self.entries(path), None) is not None
+        if path in self._staged_folders:
+            return True
+        return any(self.staged.get(below.path, below) is not None for below in self.manifest.entries(path))
 
     def read(self, entry: Entry) -> bytes:
         """The bytes of a file of this copy."""
@@ -200,16 +203,20 @@ class WorkingCopy:
         if counts:
             entry = replace(entry, lines=counts[0], characters=counts[1])
         self.contents[digest] = data
-        self.staged[path] = entry
+        self.stage(entry)
         return entry
 
     def stage(self, entry: Entry) -> None:
         """Stage an entry whose bytes are stored already (a pack that a run sent, an entry of an older version)."""
         self.staged[entry.path] = entry
+        self._staged_folders.update(parents(entry.path))
 
     def delete(self, path: str) -> None:
         """Stage the removal of one entry."""
+        taken_back = self.staged.get(path) is not None
         self.staged[path] = None
+        if taken_back:
+            self._staged_folders = {above for name, entry in self.staged.items() if entry for above in parents(name)}
 
     def _refuse_in_the_way(self, path: str, old: Entry | None) -> None:
         if (old is not None and old.kind == "folder") or (old is None and self.is_folder(path)):

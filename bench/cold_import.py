@@ -1,0 +1,48 @@
+"""Cold import of each handler against what no Lambda of this kind can do without: botocore, two clients, pydantic."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bench.measure import Row, in_turns
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT / "layers/workbench/python"),
+    "AWS_ACCESS_KEY_ID": "none",
+    "AWS_SECRET_ACCESS_KEY": "none",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+}
+PEER = """
+import botocore.session, pydantic
+session = botocore.session.get_session()
+session.create_client("dynamodb"), session.create_client("s3")
+"""
+# What a handler has done before its first request: imports, the runtime, the one client that every call needs.
+OURS = """
+import runpy
+runpy.run_path({handler!r})
+from workbench import runtime
+runtime.current().clients.dynamodb
+"""
+
+
+def rows() -> dict[str, Callable[[], Row]]:
+    """One row for each function."""
+    handlers = sorted(ROOT.glob("functions/*/handler.py"))
+    return {f"cold import of {path.parent.name}": partial(_row, path) for path in handlers}
+
+
+def _row(handler: Path) -> Row:
+    ours, theirs = in_turns(partial(_python, OURS.format(handler=str(handler))), partial(_python, PEER), runs=7)
+    return Row(ours, "botocore, 2 clients, pydantic", theirs, "at most 1.25x", most=1.25)
+
+
+def _python(code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True, capture_output=True)

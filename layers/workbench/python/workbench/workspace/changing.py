@@ -1,0 +1,141 @@
+"""What write_file and delete_file do: batches that land whole or not at all, and the guard on long files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.errors import ToolError
+from workbench.tools.answer import Answer
+from workbench.tools.turn import Turn
+from workbench.workspace import lines
+from workbench.workspace.file_arguments import FileToWrite
+from workbench.workspace.guard import DeleteGuarded, LongFileExists, is_long, may_be_edited
+from workbench.workspace.looking import NoSuchFile, file_at
+from workbench.workspace.manifest import Entry
+from workbench.workspace.paths import check_folder, check_path, printable
+from workbench.workspace.seen import Sight
+from workbench.workspace.sources import stored_text
+
+
+def write(turn: Turn, files: Sequence[FileToWrite]) -> Answer:
+    """Stage every file of the batch, or raise and stage nothing that could be committed."""
+    paths = [check_path(file.path) for file in files]
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise ToolError(f"`{twice}` stands twice in this call. Send each path once.", code="invalid_args", path=twice)
+    staged = []
+    for file, path in zip(files, paths, strict=True):
+        data = _content(turn, file)
+        old = turn.workspace.entry(path)
+        if old is not None and old.kind == "file":
+            _refuse_whole_replacement(turn, old)
+        staged.append((file, old, turn.workspace.write(path, data)))
+    said, facts, effects = [], [], []
+    for file, old, new in staged:
+        _note_seen(turn, file, new)
+        created = old is None
+        facts.append({"path": new.path, "created": created, "bytes": new.bytes})
+        effects.append({"path": new.path, "mode": f"{new.mode:04o}", "created": created, "bytes": new.bytes})
+        counted = "" if new.lines is None else f", {new.lines:,} {'line' if new.lines == 1 else 'lines'}"
+        done = "Created" if created else "Replaced"
+        said.append(f"{done} `{printable(new.path)}` ({new.bytes:,} bytes{counted}).")
+    answer = Answer.of("\n".join([*said, f"The workspace is now at version {turn.head.version + 1}."]), files=facts)
+    answer.effects["files"] = effects
+    return answer
+
+
+def _note_seen(turn: Turn, file: FileToWrite, new: Entry) -> None:
+    """What the model wrote itself it has seen; a stored result it has not."""
+    turn.seen.clear_flag(new.path)
+    if file.content is not None and new.lines is not None:
+        turn.seen.replace(new.path, Sight(new.sha256, ((1, new.lines),)), turn.clock.now())
+    else:
+        turn.seen.forget(new.path)
+
+
+def _content(turn: Turn, file: FileToWrite) -> bytes:
+    if (file.content is None) == (file.source is None):
+        raise ToolError(
+            f"`{printable(file.path)}` needs exactly one of content and source.", code="invalid_args", path=file.path
+        )
+    if file.source is not None:
+        text = stored_text(turn.runtime, turn.conversation, file.source.ref, file.source.pointer)
+    else:
+        text = file.content or ""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"The text for `{printable(file.path)}` has half of a surrogate pair at character {error.start}, which no "
+            "file can hold. Nothing was written. Send the character whole.",
+            code="invalid_args",
+            path=file.path,
+        ) from None
+    allowed = turn.settings.written_file_bytes
+    if len(data) > allowed:
+        way = " Write it in parts, or make it with run_code." if turn.offers("run_code") else " Write it in parts."
+        raise ToolError(
+            f"`{printable(file.path)}` would have {len(data):,} bytes; one file written by a tool may have "
+            f"{allowed:,}. Nothing was written.{way}",
+            code="too_large",
+            asked=len(data),
+            allowed=allowed,
+        )
+    return data
+
+
+def _refuse_whole_replacement(turn: Turn, old: Entry) -> None:
+    if not is_long(old):
+        return
+    document = lines.parse(turn.workspace.read(old))
+    longest = max(document.span(number)[1] - document.span(number)[0] for number in range(1, len(document) + 1))
+    turn.seen.set_flag(old.path, old.sha256)
+    raise LongFileExists(
+        old,
+        editable=may_be_edited(old, longest, turn.settings.read_budget_characters),
+        offers_edit=turn.offers("edit_file"),
+        offers_code=turn.offers("run_code"),
+    )
+
+
+def delete(turn: Turn, text: str, *, recursive: bool) -> Answer:
+    """Stage the removal of a file, or of a folder with everything below it."""
+    path = check_folder(text)
+    if path == "":
+        raise ToolError(
+            "The root of the workspace is not deleted. Name a file, or a folder with recursive: true.",
+            code="invalid_path",
+            path=text,
+        )
+    entry = turn.workspace.entry(path)
+    if entry is not None and entry.kind == "file":
+        gone = [file_at(turn, check_path(text))]
+    elif turn.workspace.is_folder(path):
+        gone = list(turn.workspace.entries(path))
+        if not recursive:
+            raise ToolError(
+                f"`{printable(path)}` is a folder with {len(gone):,} entries. Nothing was deleted. "
+                "Name one file, or say recursive: true to delete all of it.",
+                code="is_folder",
+                path=path,
+            )
+    else:
+        raise NoSuchFile(path, [])
+    for guarded in gone:
+        if turn.seen.flag(guarded.path) is not None and is_long(guarded):
+            raise DeleteGuarded(guarded, offers_edit=turn.offers("edit_file"))
+    for one in gone:
+        turn.workspace.delete(one.path)
+        turn.seen.forget(one.path)
+    if entry is not None and entry.kind == "folder":
+        turn.workspace.delete(path)
+    files = [one for one in gone if one.kind == "file"]
+    size = sum(one.bytes for one in files)
+    what = f"`{printable(path)}`" if len(gone) == 1 and gone[0].path == path else f"`{printable(path)}/`"
+    answer = Answer.of(
+        f"Deleted {what}: {len(files):,} {'file' if len(files) == 1 else 'files'}, {size:,} bytes. "
+        f"The workspace is now at version {turn.head.version + 1}.",
+        deleted=[one.path for one in files] or [path],
+    )
+    answer.effects["deleted"] = [one.path for one in files]
+    return answer

@@ -1,0 +1,112 @@
+"""What read_file does with each path: lines under one budget, pictures as pictures, other binaries in words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from workbench.errors import ToolError
+from workbench.tools.answer import Answer, ImagePart, TextPart
+from workbench.tools.turn import Turn
+from workbench.workspace import images, reading
+from workbench.workspace.lines import is_text
+from workbench.workspace.manifest import Entry
+from workbench.workspace.paths import check_path, printable
+from workbench.workspace.reading import Page, ReadRequest
+
+SUGGESTED_NAMES = 3
+COMPARED_NAMES = 2_000
+
+
+class NoSuchFile(ToolError):
+    """There is no file of that path; names that come near are given."""
+
+    code = "not_found"
+
+    def __init__(self, path: str, near: Sequence[str]) -> None:
+        hint = f" Did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
+        super().__init__(f"There is no file `{printable(path)}`.{hint}", path=path, near=list(near))
+
+
+class IsFolder(ToolError):
+    """A file was asked for and a folder stands there."""
+
+    code = "is_folder"
+
+    def __init__(self, path: str, *, offers_list: bool) -> None:
+        way = " See what is in it with list_files." if offers_list else ""
+        super().__init__(f"`{printable(path)}` is a folder, not a file.{way}", path=path)
+
+
+def file_at(turn: Turn, path: str) -> Entry:
+    """The file's entry; raises NoSuchFile with near names, or IsFolder. ``path`` is checked and normalised already."""
+    entry = turn.workspace.entry(path)
+    if entry is not None and entry.kind == "file":
+        return entry
+    if turn.workspace.is_folder(path):
+        raise IsFolder(path, offers_list=turn.offers("list_files"))
+    raise NoSuchFile(path, _near(turn, path))
+
+
+def _near(turn: Turn, path: str) -> list[str]:
+    names = []
+    for entry in turn.workspace.entries():
+        if entry.kind == "file":
+            names.append(entry.path)
+        if len(names) == COMPARED_NAMES:
+            break
+    base = path.rpartition("/")[2].casefold()
+    same = [name for name in names if name.rpartition("/")[2].casefold() == base]
+    return (same or difflib.get_close_matches(path, names, SUGGESTED_NAMES, 0.75))[:SUGGESTED_NAMES]
+
+
+def read(turn: Turn, requests: Sequence[ReadRequest]) -> Answer:
+    """The answer of read_file; what was shown counts as seen by this turn."""
+    entries: dict[str, Entry] = {}
+    pictures: list[ImagePart] = []
+
+    def load(path: str) -> bytes:
+        entry = entries[path] = file_at(turn, path)
+        data = turn.workspace.read(entry)
+        if not is_text(data):
+            raise _Shown(_shown_otherwise(turn, path, data, pictures))
+        return data
+
+    checked = [replace(request, path=check_path(request.path)) for request in requests]
+    try:
+        pages = reading.share_budget(
+            checked, load, turn.settings.read_budget_characters, turn.settings.read_line_cap, offers=turn.offers
+        )
+    except _Shown as shown:
+        pages = [Page(checked[0].path, notes=(shown.message,))]
+    pages = [_without_refusal(page) for page in pages]
+    for page in pages:
+        if page.seen and page.path in entries:
+            turn.seen.saw(page.path, entries[page.path].sha256, [page.seen], turn.clock.now())
+    structured: dict[str, Any] = {"files": [page.structured() for page in pages]}
+    return Answer([TextPart(reading.render(pages)), *pictures], structured)
+
+
+class _Shown(ToolError):
+    """Not text: what is said of the file instead of its lines. The reader takes it for one path's refusal."""
+
+
+def _without_refusal(page: Page) -> Page:
+    return replace(page, refusal=None) if isinstance(page.refusal, _Shown) else page
+
+
+def _shown_otherwise(turn: Turn, path: str, data: bytes, pictures: list[ImagePart]) -> str:
+    kind = images.sniff(data)
+    if kind is None or not kind.is_picture:
+        return images.describe_binary(path, data, offers=turn.offers)
+    if not turn.vision:
+        width, height = images.picture_size(data, path, kind)
+        return (
+            f"{printable(path)} is a {kind.name}, {width} x {height} pixels, {len(data):,} bytes. "
+            "The picture is left out, because this model cannot look at pictures."
+        )
+    picture = images.prepare(data, path, kind)
+    pictures.append(ImagePart(picture.media_type, picture.data))
+    return picture.describe(path)
