@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import decimal
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -39,21 +40,14 @@ _CONTEXT = decimal.Context(
 )
 _SHOWN = decimal.Context(prec=SIGNIFICANT_DIGITS, rounding=decimal.ROUND_HALF_UP, Emax=99_999, Emin=-99_999)
 _ONE, _ZERO, _HALF = Decimal(1), Decimal(0), Decimal("0.5")
+_INEXACT = decimal.Inexact
 
-_TOKEN = re.compile(
-    r"""
-    [ \t\r\n]*
-    (?: (?P<number> (?: [0-9]+ (?: \.[0-9]* )? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? ) (?P<glued> [\w.]* )
-      | (?P<name> [^\W\d]\w* )
-      | (?P<operator> \*\* | [-+*/^(),] )
-      | (?P<end> \Z )
-      | (?P<other> . )
-    )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+_LEXEME = re.compile(r"(?:[0-9]|\.(?=[0-9]))(?:[eE][+-]|[\w.])*|[^\W\d]\w*|\*\*|[^ \t\r\n]")
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?([0-9]+))?")
+_OPERATORS = "+-*/^(),"
 _TYPED_OPERATORS = str.maketrans({"\N{MINUS SIGN}": "-", "\N{MULTIPLICATION SIGN}": "*", "\N{DIVISION SIGN}": "/"})
 _END = ""
+_STRAY_COMMA = "a comma only separates the arguments of a function: write thousands without commas (3000)"
 _TEACHING = {
     "%": "percent is not taught: write 50/100 for 50%",
     "=": "assignment and comparison are not taught: write one expression",
@@ -75,6 +69,16 @@ class Result:
     rounded: bool
 
 
+class _Working(threading.local):
+    """A thread's decimal context; its flags tell whether a step lost digits."""
+
+    def __init__(self) -> None:
+        self.context = _CONTEXT.copy()
+
+
+_working = _Working()
+
+
 def evaluate(expression: str, precision: int | None = None) -> Result:
     """The value of ``expression`` to 12 significant digits, and to ``precision`` decimal places when given.
 
@@ -86,16 +90,21 @@ def evaluate(expression: str, precision: int | None = None) -> Result:
         )
     if "__" in expression:
         raise CalculationError("double underscore is not allowed")
-    context = _CONTEXT.copy()
+    lexemes = _lexemes(expression)
+    context = _working.context
+    if context.flags[_INEXACT]:
+        context.clear_flags()
     try:
-        exact = _Parser(_tokens(expression), context).value()
+        exact = _value(lexemes, context)
         shown = shorten(exact, precision)
+    except CalculationError as error:
+        # What is not taught is named first, wherever it stands: it is why the rest cannot be right.
+        raise _first_not_taught(expression) or error from None
     except decimal.Overflow as error:
         raise CalculationError("the result is too large to show") from error
     except decimal.Underflow as error:
         raise CalculationError("the result is too close to zero to show") from error
-    lost = bool(context.flags[decimal.Inexact]) or shown != exact
-    return Result(notation(shown), lost)
+    return Result(notation(shown), context.flags[_INEXACT] or shown != exact)
 
 
 def shorten(value: Decimal, precision: int | None = None) -> Decimal:
@@ -108,39 +117,29 @@ def shorten(value: Decimal, precision: int | None = None) -> Decimal:
 # ---------------------------------------------------------------- reading
 
 
-def _tokens(expression: str) -> list[str | Decimal]:
-    """Numbers as Decimals, everything else as its text, and a final empty text."""
-    tokens: list[str | Decimal] = []
-    for match in _TOKEN.finditer(expression if expression.isascii() else expression.translate(_TYPED_OPERATORS)):
-        kind = match.lastgroup
-        if kind == "operator":
-            tokens.append(match["operator"])
-        elif kind == "glued":
-            tokens.append(_number(match["number"], match["glued"]))
-        elif kind == "name":
-            tokens.append(_function_name(match["name"], expression, match.end()))
-        elif kind == "end":
-            break
-        else:
-            raise CalculationError(_not_taught(match["other"]))
-    if not tokens:
-        raise CalculationError("the expression is empty")
-    tokens.append(_END)
-    return tokens
+def _lexemes(expression: str) -> list[str]:
+    """Numbers, names and operators as they were written; whatever else there is comes character by character."""
+    if not expression.isascii():
+        expression = expression.translate(_TYPED_OPERATORS)
+    # Without an e no sign belongs to a number, and splitting is several times faster than matching.
+    if expression.isascii() and expression.isprintable() and "e" not in expression and "E" not in expression:
+        for operator in _OPERATORS:
+            expression = expression.replace(operator, f" {operator} ")
+        return expression.replace(" *  * ", " ** ").split()
+    return _LEXEME.findall(expression)
 
 
-def _number(digits: str, glued: str) -> Decimal:
-    if glued:
-        text = _cut(digits + glued)
-        hint = ": an exponent needs digits, as in 2e3" if glued in ("e", "E") else ""
-        raise CalculationError(f"{text} is not a number{hint}")
-    exponent = re.split("[eE]", digits)[1:]
+def _number(lexeme: str) -> Decimal:
+    match = _NUMBER.fullmatch(lexeme)
+    if not match:
+        hint = ": an exponent needs digits, as in 2e3" if lexeme.rstrip("+-")[-1:] in ("e", "E") else ""
+        raise CalculationError(f"{_cut(lexeme)} is not a number{hint}")
     # The first test keeps exponents of a thousand digits from ever being computed with.
-    if exponent and len(exponent[0].lstrip("+-").lstrip("0")) > 4:
-        raise CalculationError(_too_large(digits))
-    number = Decimal(digits)
+    if match[2] and len(match[2].lstrip("0")) > 4:
+        raise CalculationError(_too_large(lexeme))
+    number = Decimal(lexeme)
     if number and abs(number.adjusted()) > LARGEST_LITERAL_EXPONENT:
-        raise CalculationError(_too_large(digits))
+        raise CalculationError(_too_large(lexeme))
     return number
 
 
@@ -148,20 +147,34 @@ def _too_large(digits: str) -> str:
     return f"the number {_cut(digits)} is beyond 1e{LARGEST_LITERAL_EXPONENT} or 1e-{LARGEST_LITERAL_EXPONENT}"
 
 
-def _function_name(name: str, expression: str, end: int) -> str:
-    if name not in _FUNCTIONS:
-        called = expression[end:].lstrip().startswith("(")
-        what = f"function {_cut(name)!r} is not allowed" if called else f"the name {_cut(name)!r} is not taught"
-        raise CalculationError(f"{what}: there are numbers and {', '.join(_FUNCTIONS)}")
-    return name
+def _first_not_taught(expression: str) -> CalculationError | None:
+    lexemes = _LEXEME.findall(expression.translate(_TYPED_OPERATORS))
+    for position, lexeme in enumerate(lexemes):
+        if lexeme in _BINDING or lexeme in _FUNCTIONS or lexeme in "(),":
+            continue
+        if not _is_number(lexeme):
+            return CalculationError(_not_taught(lexeme, called=lexemes[position + 1 : position + 2] == ["("]))
+        try:
+            _number(lexeme)
+        except CalculationError as error:
+            return error
+    return None
 
 
-def _not_taught(character: str) -> str:
-    if character in _TEACHING:
-        return _TEACHING[character]
-    if character.isdecimal():
-        return f"{character!a} is not a plain digit: write 0 to 9"
-    shown = character if character.isprintable() and character.isascii() else f"U+{ord(character):04X}"
+def _is_number(lexeme: str) -> bool:
+    return lexeme[0] in "0123456789" or (lexeme[0] == "." and lexeme[1:2].isdigit())
+
+
+def _not_taught(lexeme: str, called: bool) -> str:
+    if lexeme in _TEACHING:
+        return _TEACHING[lexeme]
+    if lexeme.isidentifier() and lexeme != "_":
+        name = repr(_cut(lexeme))
+        what = f"function {name} is not allowed" if called else f"the name {name} is not taught"
+        return f"{what}: there are numbers and {', '.join(_FUNCTIONS)}"
+    if lexeme.isdecimal():
+        return f"{lexeme!a} is not a plain digit: write 0 to 9"
+    shown = lexeme if lexeme.isprintable() and lexeme.isascii() else f"U+{ord(lexeme[0]):04X}"
     return f"the character {shown} is not taught: use + - * / ^ and parentheses"
 
 
@@ -171,132 +184,118 @@ def _cut(text: str) -> str:
 
 # ---------------------------------------------------------------- computing
 
+_SUM, _PRODUCT, _SIGN, _POWER = 1, 2, 3, 4
+_BINDING = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "^": _POWER, "**": _POWER}
 
-class _Parser:
-    """Computes while it reads; recursion is bounded by the nesting limit."""
 
-    __slots__ = ("_context", "_depth", "_next", "_position", "_tokens")
+def _value(lexemes: list[str], context: decimal.Context) -> Decimal:
+    if not lexemes:
+        raise CalculationError("the expression is empty")
+    # A stack whose top is the next lexeme; the empty text at its bottom is the end.
+    rest = [_END, *reversed(lexemes)]
+    value = _expression(rest, context, 0, 0)
+    token = rest[-1]
+    if token == ",":
+        raise CalculationError(_STRAY_COMMA)
+    if token == ")":
+        raise CalculationError("a ) has no opening (")
+    if token != _END:
+        raise _operator_missing(token)
+    return value
 
-    def __init__(self, tokens: list[str | Decimal], context: decimal.Context) -> None:
-        self._tokens = tokens
-        self._position = 0
-        self._next = tokens[0]
-        self._context = context
-        self._depth = 0
 
-    def value(self) -> Decimal:
-        value = self._sum()
-        token = self._next
-        if token == ",":
-            raise CalculationError(
-                "a comma only separates the arguments of a function: write thousands without commas (3000)"
-            )
-        if token == ")":
-            raise CalculationError("a ) has no opening (")
-        if token != _END:
-            raise _operator_missing(token)
-        return value
-
-    def _advance(self) -> str | Decimal:
-        token = self._next
-        self._position += 1
-        self._next = self._tokens[self._position]
-        return token
-
-    def _enter(self) -> None:
-        self._depth += 1
-        if self._depth > DEEPEST_NESTING:
-            raise CalculationError(f"it is nested deeper than {DEEPEST_NESTING} levels")
-
-    def _sum(self) -> Decimal:
-        value = self._product()
-        while self._next in ("+", "-"):
-            operate = self._context.add if self._advance() == "+" else self._context.subtract
-            value = operate(value, self._product())
-        return value
-
-    def _product(self) -> Decimal:
-        value = self._signed()
-        while self._next in ("*", "/"):
-            if self._advance() == "*":
-                value = self._context.multiply(value, self._signed())
-            else:
-                divisor = self._signed()
-                if not divisor:
-                    raise CalculationError("division by zero")
-                value = self._context.divide(value, divisor)
-        return value
-
-    def _signed(self) -> Decimal:
-        negative = False
-        # A loop, not recursion: a thousand signs are a thousand steps.
-        while self._next == "-":
-            self._advance()
-            negative = not negative
-        value = self._power()
-        return value.copy_negate() if negative else value
-
-    def _power(self) -> Decimal:
-        base = self._atom()
-        if self._next not in ("^", "**"):
-            return base
-        self._advance()
-        self._enter()
-        exponent = self._signed()
-        self._depth -= 1
-        return _raise(base, exponent, self._context)
-
-    def _atom(self) -> Decimal:
-        if self._next == _END:
-            raise CalculationError("it ends where a number is expected")
-        token = self._advance()
-        if isinstance(token, Decimal):
-            # Longer literals than the working precision are rounded to it, and said to be.
-            return self._context.plus(token)
-        if token == "(":
-            self._enter()
-            value = self._sum()
-            self._close()
+def _expression(rest: list[str], context: decimal.Context, depth: int, floor: int) -> Decimal:
+    """An operand and every operator after it that binds tighter than ``floor``; recursion is bounded by ``depth``."""
+    value = _operand(rest, context, depth)
+    while True:
+        operator = rest[-1]
+        binding = _BINDING.get(operator, 0)
+        if binding <= floor:
             return value
-        if token in _FUNCTIONS:
-            return self._call(token)
-        if token == "+":
-            raise CalculationError("a + needs a number before it")
-        raise CalculationError(f"a number is expected where {token} stands")
-
-    def _call(self, name: str) -> Decimal:
-        if self._next != "(":
-            raise CalculationError(f"{name} needs parentheses: {name}(...)")
-        self._advance()
-        self._enter()
-        arguments = [self._sum()]
-        while self._next == ",":
-            self._advance()
-            arguments.append(self._sum())
-        self._close()
-        function, most = _FUNCTIONS[name]
-        if len(arguments) > most:
-            takes = "1 argument" if most == 1 else f"at most {most} arguments"
-            raise CalculationError(f"{name} takes {takes}, got {len(arguments)}: write thousands without commas")
-        return function(arguments, self._context)
-
-    def _close(self) -> None:
-        if self._next == ",":
-            raise CalculationError(
-                "a comma only separates the arguments of a function: write thousands without commas (3000)"
-            )
-        if self._next == _END:
-            raise CalculationError("a closing ) is missing")
-        if self._next != ")":
-            raise _operator_missing(self._next)
-        self._advance()
-        self._depth -= 1
+        rest.pop()
+        if binding == _POWER:
+            # Right-associative, and the exponent may carry signs of its own.
+            value = _raise(value, _expression(rest, context, _deeper(depth), _SIGN), context)
+            continue
+        right = _expression(rest, context, depth, binding)
+        if operator == "+":
+            value = context.add(value, right)
+        elif operator == "-":
+            value = context.subtract(value, right)
+        elif operator == "*":
+            value = context.multiply(value, right)
+        elif right:
+            value = context.divide(value, right)
+        else:
+            raise CalculationError("division by zero")
 
 
-def _operator_missing(token: str | Decimal) -> CalculationError:
-    if isinstance(token, Decimal):
+def _operand(rest: list[str], context: decimal.Context, depth: int) -> Decimal:
+    token = rest.pop()
+    # Plain digits, by far the most common, need no second look; longer ones are rounded to the working precision.
+    if token.isdigit() and token.isascii() and len(token) <= WORKING_DIGITS:
+        return Decimal(token)
+    if token == "-":
+        negative = True
+        # A loop, not recursion: a thousand signs are a thousand steps.
+        while rest[-1] == "-":
+            rest.pop()
+            negative = not negative
+        value = _expression(rest, context, depth, _SIGN)
+        return value.copy_negate() if negative else value
+    if token == "(":
+        value = _expression(rest, context, _deeper(depth), 0)
+        _close(rest)
+        return value
+    if token == _END:
+        rest.append(_END)
+        raise CalculationError("it ends where a number is expected")
+    if token in _FUNCTIONS:
+        return _call(token, rest, context, depth)
+    if _is_number(token):
+        return context.plus(_number(token))
+    if token == "+":
+        raise CalculationError("a + needs a number before it")
+    raise CalculationError(f"a number is expected where {_cut(token)} stands")
+
+
+def _call(name: str, rest: list[str], context: decimal.Context, depth: int) -> Decimal:
+    if rest[-1] != "(":
+        raise CalculationError(f"{name} needs parentheses: {name}(...)")
+    rest.pop()
+    arguments = [_expression(rest, context, _deeper(depth), 0)]
+    while rest[-1] == ",":
+        rest.pop()
+        arguments.append(_expression(rest, context, _deeper(depth), 0))
+    _close(rest)
+    function, most = _FUNCTIONS[name]
+    if len(arguments) > most:
+        takes = "1 argument" if most == 1 else f"at most {most} arguments"
+        raise CalculationError(f"{name} takes {takes}, got {len(arguments)}: write thousands without commas")
+    return function(arguments, context)
+
+
+def _close(rest: list[str]) -> None:
+    token = rest[-1]
+    if token == ",":
+        raise CalculationError(_STRAY_COMMA)
+    if token == _END:
+        raise CalculationError("a closing ) is missing")
+    if token != ")":
+        raise _operator_missing(token)
+    rest.pop()
+
+
+def _deeper(depth: int) -> int:
+    if depth >= DEEPEST_NESTING:
+        raise CalculationError(f"it is nested deeper than {DEEPEST_NESTING} levels")
+    return depth + 1
+
+
+def _operator_missing(token: str) -> CalculationError:
+    if _is_number(token):
         return CalculationError("an operator is missing before a number: write thousands without blanks (3000)")
-    return CalculationError(f"an operator is missing before {token}")
+    return CalculationError(f"an operator is missing before {_cut(token)}")
 
 
 def _raise(base: Decimal, exponent: Decimal, context: decimal.Context) -> Decimal:
@@ -353,13 +352,15 @@ _FUNCTIONS: dict[str, tuple[_Function, int]] = {
 
 def notation(value: Decimal) -> str:
     """Without needless zeros; plain in the ordinary range, and beyond it when plain is no longer than scientific."""
+    text = str(value)
+    if "E" not in text and not text.lstrip("-").startswith("0.0000"):
+        plain = text.rstrip("0").rstrip(".") if "." in text else text
+        return "0" if plain == "-0" else plain
     if not value:
         return "0"
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    text = "".join(map(str, digits)).lstrip("0")
-    power = len(text) - 1 + exponent
-    text = text.rstrip("0")
+    sign = value.is_signed()
+    mantissa, _, exponent = f"{value.copy_abs():e}".partition("e")
+    text, power = mantissa.replace(".", "").rstrip("0"), int(exponent)
     minus = "-" if sign else ""
     scientific = f"{text[0]}{'.' if len(text) > 1 else ''}{text[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
     ordinary = PLAIN_FROM_EXPONENT <= power < PLAIN_BELOW_EXPONENT
