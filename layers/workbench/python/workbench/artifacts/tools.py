@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ArtifactId = Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=255)]
-MediaType = Annotated[str, Field(alias="mediaType", max_length=127)]
+MediaType = Annotated[str, Field(max_length=127)]
 Line = Annotated[int, Field(ge=1)]
 
 LISTED = 100

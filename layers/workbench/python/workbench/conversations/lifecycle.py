@@ -9,6 +9,7 @@ from workbench import runtime as runtimes
 from workbench.conversations import deletion
 from workbench.conversations.deletion import Hold, NotThisDeletion, holding
 from workbench.logs import logger
+from workbench.runtime import Runtime
 
 STEPS: dict[str, Callable[[Hold], bool]] = {
     "fence": deletion.fence,
@@ -21,6 +22,11 @@ STEPS: dict[str, Callable[[Hold], bool]] = {
 
 
 def handler(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
+    """The function ``lifecycle``."""
+    return do_step(runtimes.current(), event)
+
+
+def do_step(runtime: Runtime, event: Mapping[str, Any]) -> dict[str, Any]:
     """Do one step: ``{"step", "conversation", "deletion"}`` -> ``{"next"}``.
 
     ``next`` is ``again`` (call this step once more), ``on`` or ``gone`` (the conversation was restored: stop).
@@ -28,7 +34,7 @@ def handler(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
     """
     step = STEPS[event["step"]]
     try:
-        with holding(runtimes.current(), event["conversation"], "deletion", event["deletion"]) as hold:
+        with holding(runtime, event["conversation"], "deletion", event["deletion"]) as hold:
             more = step(hold)
     except NotThisDeletion:
         return {"next": "gone"}

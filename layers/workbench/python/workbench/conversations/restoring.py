@@ -44,12 +44,14 @@ def restore(runtime: Runtime, conversation: Conversation) -> Conversation:
 
 
 def _bring_back(hold: Hold) -> None:
-    if hold.head.get("swept") != hold.head["deletion"] and any(step(hold) for step in _SWEEP):
+    swept = hold.head.get("swept") == hold.head["deletion"]
+    if not swept and any(step(hold) for step in _SWEEP):
         raise _still_deleting()
     for artifact in store.of_conversation(hold.runtime, hold.conversation):
         if hold.over:
             raise _still_deleting()
-        if artifact.retired:
+        # An unfinished deletion may have marked bytes without noting it yet.
+        if artifact.retired or not swept:
             retention.revive(hold.runtime, artifact)
     _activate(hold)
 
