@@ -28,6 +28,8 @@ GRACE_SECONDS = 20.0
 # A disk of its own for the working directory, as the task definition gives it; everything else is the machine's.
 ON_A_MEMORY_DISK = 'mount -t tmpfs -o size=160m,nr_inodes=30000,mode=755 sandbox "$WORKBENCH_ROOT" && exec "$0" "$@"'
 
+DENIED = {"EPERM", "EACCES", "ENOENT", "ENOSYS", "ESRCH", "EROFS"}
+
 Start = Callable[[str, str, str], "Started"]
 
 
