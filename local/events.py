@@ -23,8 +23,22 @@ from local.functions import ACCOUNT, REGION
 API_ID = "localapi00"
 DOMAIN = f"{API_ID}.execute-api.{REGION}.amazonaws.com"
 SANDBOX_API_ID = "localsbx00"
+SANDBOX_STAGE = "live"
 SANDBOX_DOMAIN = f"{SANDBOX_API_ID}.execute-api.{REGION}.amazonaws.com"
 
+# The private API asks for no signature: these stay null.
+_NO_IDENTITY = (
+    "accessKey",
+    "accountId",
+    "caller",
+    "cognitoAuthenticationProvider",
+    "cognitoAuthenticationType",
+    "cognitoIdentityId",
+    "cognitoIdentityPoolId",
+    "principalOrgId",
+    "user",
+    "userArn",
+)
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _TEXT_TYPES = re.compile(r"(text/|application/(json|xml|javascript|[a-z0-9.-]+\+(json|xml))\b)")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
@@ -187,15 +201,21 @@ def rest_api_event(request: HttpRequest, path: str, request_id: str, now: float)
             "domainPrefix": SANDBOX_API_ID,
             "extendedRequestId": request_id,
             "httpMethod": request.method,
-            "identity": {"sourceIp": request.source_ip, "userAgent": request.header("user-agent")},
-            "path": "/v1" + path,
+            "identity": {
+                **dict.fromkeys(_NO_IDENTITY),
+                "sourceIp": request.source_ip,
+                "userAgent": request.header("user-agent"),
+                "vpcId": "vpc-local",
+                "vpceId": "vpce-local",
+            },
+            "path": f"/{SANDBOX_STAGE}{path}",
             "protocol": request.protocol,
             "requestId": request_id,
             "requestTime": _common_log_time(now),
             "requestTimeEpoch": int(now * 1000),
             "resourceId": "local0",
             "resourcePath": path,
-            "stage": "v1",
+            "stage": SANDBOX_STAGE,
         },
         "body": body,
         "isBase64Encoded": encoded,

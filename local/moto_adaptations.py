@@ -626,7 +626,8 @@ def failures_keep_their_cause(patches: Patches) -> None:
     """moto drops the cause of a SendTaskFailure. AWS hands it to the Catch, where Abort reads why a run was lost."""
 
     def send_task_failure(self: StepFunctionResponse) -> ActionResult:
-        self.stepfunction_backend.send_task_failure(
+        backend: Any = self.stepfunction_backend
+        backend.send_task_failure(
             self._get_param("taskToken"), error=self._get_param("error"), cause=self._get_param("cause")
         )
         return EmptyResult()
