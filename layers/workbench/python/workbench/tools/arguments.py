@@ -26,6 +26,8 @@ PROBLEMS_NAMED = 10
 SHOWN_CHARACTERS = 80
 REPORTED_CHARACTERS = 200
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
 
 class ArgumentObject(BaseModel):
     """Base of the objects that tools take as arguments: camelCase outside, unknown names refused."""
@@ -96,7 +98,7 @@ class Given:
 
 def digest(decoded: object) -> str:
     """SHA-256 of the canonical JSON of ``decoded``: sorted keys, no blanks, ASCII."""
-    return hashlib.sha256(json.dumps(decoded, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_canonical(decoded).encode()).hexdigest()
 
 
 def decode(text: str) -> Any:
@@ -133,6 +135,8 @@ def reported(value: object) -> Any:
     if isinstance(value, str):
         cut = value if len(value) <= REPORTED_CHARACTERS else value[:REPORTED_CHARACTERS] + " ... [clipped]"
         return _printable(cut)
+    if value is None or type(value) in (bool, float) or (type(value) is int and value.bit_length() <= 64):
+        return value
     text = _json(value)
     return json.loads(text) if len(text) <= REPORTED_CHARACTERS else shown(value)
 

@@ -143,7 +143,7 @@ class Tool:
             notes.problems += problems_of(error, self.shape, leave_out=faulty)
         if notes.problems:
             raise InvalidArguments(notes.problems)
-        return Bound(dict(checked), notes.conversions, given.digest)
+        return Bound(dict(vars(checked)), notes.conversions, given.digest)
 
 
 def tool(
