@@ -112,12 +112,7 @@ def start(runtime: Runtime, record: Item) -> None:
 
 def give_up(runtime: Runtime, record: Item, error: ToolError) -> None:
     """End a run for which nothing works any more, and free what it holds. Harmless when it is over."""
-    answer, condition = wording.aborted(record, error), ending.not_over(record)
-    try:
-        ending.close(runtime, record, answer, [], condition)
-    except ConditionFailed as failed:
-        if not failed.failed(ending.RUN_AT):
-            ending.close_without_call(runtime, record, answer, condition)
+    ending.abandon(runtime, record, wording.aborted(record, error))
     ending.clean_up(runtime, record)
 
 

@@ -7,18 +7,32 @@ changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from workbench.ids import RUN_PREFIX, CallId
 from workbench.runs import admission
 from workbench.runs.items import FINAL, at_work_key, attempt_is
 from workbench.runtime import Runtime
-from workbench.table import Condition, Item, Operation, Update, all_of, delete, head_key, run_key, update
+from workbench.table import (
+    Condition,
+    ConditionFailed,
+    Contended,
+    Item,
+    Operation,
+    Update,
+    all_of,
+    delete,
+    head_key,
+    run_key,
+    update,
+)
 from workbench.tools.answer import Answer
 from workbench.tools.recording import STILL_RUNNING, CallFacts, Record, outcome_of, record
 from workbench.workspace import head as lease
 
 # Where each operation stands in the one transaction, so that a false condition can be told.
 RUN_AT, CALL_AT = 0, 1
+TRIES = 5
 
 
 def close(runtime: Runtime, run: Item, answer: Answer, others: Sequence[Operation], condition: Condition) -> None:
@@ -45,15 +59,45 @@ def close_without_call(runtime: Runtime, run: Item, answer: Answer, condition: C
     )
 
 
+def abandon(runtime: Runtime, run: Item, answer: Answer) -> None:
+    """End a run of which nothing is kept, together with its lease, so that whoever reads the answer may write at once.
+
+    Harmless when the run is over.
+    """
+    condition = _not_over(run)
+    for _ in range(TRIES):
+        try:
+            close(runtime, run, answer, _give_lease_back(runtime, run), condition)
+        except ConditionFailed as failed:
+            if failed.failed(RUN_AT):
+                return
+            if failed.failed(CALL_AT):
+                with suppress(ConditionFailed):
+                    close_without_call(runtime, run, answer, condition)
+                return
+            # The lease changed hands between the look and the write.
+        else:
+            return
+    raise Contended
+
+
+def _give_lease_back(runtime: Runtime, run: Item) -> list[Operation]:
+    key = head_key(run["conversation"])
+    head = runtime.table.get(key)
+    if head is None or (head.get("lease") or {}).get("owner") != run["run"]:
+        return []
+    return [update(key, Update().set("leaseUntil", 0).remove("lease"), lease.held(head["fence"]))]
+
+
 def clean_up(runtime: Runtime, run: Item) -> None:
     """Give back what the run may still hold: its place in the deployment, and a lease that it never used."""
     admission.leave(runtime, run["run"])
-    head = runtime.table.get(head_key(run["conversation"]))
-    if head and (head.get("lease") or {}).get("owner") == run["run"]:
-        lease.release(runtime, run["conversation"], head["fence"])
+    for operation in _give_lease_back(runtime, run):
+        with suppress(ConditionFailed):
+            runtime.table.transact([operation])
 
 
-def not_over(run: Item) -> Condition:
+def _not_over(run: Item) -> Condition:
     """The record is of this attempt and nothing ended it yet."""
     names = {f":final{number}": status for number, status in enumerate(FINAL)}
     open_still = Condition(f"NOT #status IN ({', '.join(names)})", {"#status": "status"}, names)
@@ -69,10 +113,8 @@ def _run_update(runtime: Runtime, run: Item, answer: Answer, condition: Conditio
         Update()
         .set("status", "succeeded" if outcome_of(answer) == "ok" else "failed")
         .set("finishedAt", runtime.clock.now())
-        # Nothing may be done with these any more.
         .remove("claimToken")
         .remove("runToken")
-        .remove("sessionHash")
     )
     return update(run_key(run["run"]), ended, condition)
 
