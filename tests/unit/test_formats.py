@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -213,6 +214,15 @@ def test_limits_are_those_of_the_deployment():
 )
 def test_marks_and_paragraphs(text, rendered):
     assert render(text, "x".__eq__, Settings()) == rendered
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_tool_offered_alone_names_no_other(name):
+    for version in catalogue.versions(name):
+        published = json.dumps(publish("workbench", catalogue.get(name, version), has=name.__eq__))
+        others = [other for other in catalogue.names() if other != name]
+        assert re.findall(rf"\b(?:{'|'.join(others)})\b", published) == []
+        assert re.findall(r"\[if|\{[a-z_]+\}", published) == [], "every mark and setting is known"
 
 
 # ---------------------------------------------------------------- the route

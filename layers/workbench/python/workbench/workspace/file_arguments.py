@@ -45,7 +45,7 @@ class Edit(ArgumentObject):
     find: Annotated[str | None, Field(description="Exact text to replace; must occur once.")] = None
     replace: Annotated[str | None, Field(description="What to put instead; empty deletes.")] = None
     line: Annotated[Line | None, Field(description="Which occurrence: the one that starts on this line.")] = None
-    start_line: Annotated[Line | None, Field(description="First line to replace, as read_file numbers it.")] = None
+    start_line: Annotated[Line | None, Field(description="First line to replace, counted from 1.")] = None
     end_line: Annotated[Line | None, Field(description="Last line to replace; startLine when left out.")] = None
     anchor: Annotated[str | None, Field(description="Text of the first line as last read, as a check.")] = None
     end_anchor: Annotated[str | None, Field(description="Text of the last line as last read.")] = None

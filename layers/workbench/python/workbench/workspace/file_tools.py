@@ -126,8 +126,8 @@ def edit_file(
 ) -> Answer:
     """Change part of a text file and nothing else, by exact text or by line number, or append to it.
 
-    By text: find must occur exactly once, or line says which occurrence. By line: startLine to endLine as read_file
-    numbers them, with anchor, the text of the first line as you last read it, so that a stale number changes nothing.
+    By text: find must occur exactly once, or line says which occurrence. By line: startLine to endLine, counted
+    from 1, with anchor, the text of the first line as you last read it, so that a stale number changes nothing.
     Several edits of a call all mean the file as it was before the call; all apply, or none. A refused edit changes
     nothing and says where to look. Read a range before you replace it by line.
     The workspace is deleted with its conversation.
