@@ -363,6 +363,12 @@ def test_a_match_across_the_blocks_of_a_large_file_is_found():
     assert not Matcher(["needle!"]).may_match(b"needle." * 100_000)
 
 
+def test_bytes_that_no_text_holds_are_no_match():
+    matcher = Matcher(["one", "two"])
+    assert not matcher.may_match(bytes(range(0xF0, 0x100)) * 4 + b"\xf8" * 10 + b"\xfb" * 200)
+    assert matcher.may_match(b"\xf8" * 7 + b"two" + b"\xf8" * 5)
+
+
 def test_a_file_of_nothing_but_matches_is_bounded():
     result = find("a" * 2_000_000, ["a", "aa", "aaa"])
     assert places(result) == [("a.txt", 1)]
