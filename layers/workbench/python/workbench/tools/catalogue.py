@@ -32,7 +32,7 @@ TABLE: dict[str, dict[str, str]] = {
     "read_artifact": {"1.0.0": f"{_ARTIFACTS}:read_artifact"},
 }
 
-_loaded: dict[str, Tool] = {}
+_loaded: dict[tuple[str, str], Tool] = {}
 
 
 def names() -> list[str]:
@@ -51,14 +51,16 @@ def get(name: str, version: str | None = None) -> Tool | None:
     chosen = version or (known[-1] if known else None)
     if chosen is None or chosen not in known:
         return None
-    where = TABLE[name][chosen]
-    if where not in _loaded:
+    found = _loaded.get((name, chosen))
+    if found is None:
+        where = TABLE[name][chosen]
         module, _, attribute = where.partition(":")
-        found: Tool = getattr(import_module(module), attribute)
+        found = getattr(import_module(module), attribute)
+        assert isinstance(found, Tool)
         if (found.name, found.version) != (name, chosen):
             raise RuntimeError(f"{where} is {found.id}, the catalogue says {name}@{chosen}")
-        _loaded[where] = found
-    return _loaded[where]
+        _loaded[name, chosen] = found
+    return found
 
 
 def tools() -> list[Tool]:
