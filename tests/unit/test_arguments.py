@@ -71,7 +71,12 @@ def test_no_arguments_are_an_empty_object(nothing):
     assert sample.bind(nothing).values["k"] == 3
 
 
-@pytest.mark.parametrize("broken", ["{bad", "[1]", '"text"', "12", "null", [1], 7, True, '{"k": NaN}', "[" * 100_000])
+DEEP = json.loads("[" * 900 + "]" * 900)
+
+
+@pytest.mark.parametrize(
+    "broken", [DEEP, "{bad", "[1]", '"text"', "12", "null", [1], 7, True, '{"k": NaN}', "[" * 100_000]
+)
 def test_anything_else_than_an_object_is_refused(broken):
     error = refused(broken)
     assert error.code == "invalid_args"
@@ -139,6 +144,11 @@ def test_malformed_json_for_an_array_is_refused_with_the_direct_fields():
     error = refused({"files": "not json"})
     assert list(rules(error)) == ["files"]
     assert "direct fields path, content" in error.message
+
+
+@pytest.mark.parametrize("text", ["12", "null", '"a"', "true"])
+def test_other_json_in_a_string_is_no_list(text):
+    assert "not JSON inside a string (it holds no list)" in refused({"files": text}).message
 
 
 def test_items_of_a_union_keep_their_kind():
@@ -251,6 +261,8 @@ def test_an_unknown_name_unlike_any_lists_the_real_ones():
         {"k": "9" * 1_000_000},
         {"k": int("9" * 4_000)},
         {"files": "[" * 50_000},
+        {"path": DEEP},
+        {"files": DEEP},
         {"files": [{"path": 1}] * 1_000},
         {"variables": json.loads('{"a":' * 200 + "1" + "}" * 200)},
         {"variables": dict.fromkeys(map(str, range(5_000)))},

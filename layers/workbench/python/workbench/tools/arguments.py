@@ -79,21 +79,19 @@ class Given:
     @classmethod
     def read(cls, raw: object) -> Given:
         """Decode ``raw``, an object or a JSON string of one (blank or null means no arguments). Never raises."""
-        if isinstance(raw, str):
-            if not raw.strip():
-                return cls({}, digest({}))
+        values: object = {} if raw is None or (isinstance(raw, str) and not raw.strip()) else raw
+        if isinstance(values, str):
             try:
-                values = decode(raw)
+                values = decode(values)
             except ValueError as error:
                 return cls({}, digest(raw), Problem("arguments", f"must be a JSON object ({error})", raw))
-        else:
-            values = {} if raw is None else raw
-        if not isinstance(values, dict):
-            return cls({}, digest(values), Problem("arguments", "must be a JSON object", values))
         try:
-            return cls(values, digest(values))
+            sha256 = digest(values)
         except RecursionError:
             return cls({}, digest("nested"), Problem("arguments", "must not be nested so deeply", given=False))
+        if not isinstance(values, dict):
+            return cls({}, sha256, Problem("arguments", "must be a JSON object", values))
+        return cls(values, sha256)
 
 
 def digest(decoded: object) -> str:

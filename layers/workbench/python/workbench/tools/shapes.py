@@ -184,7 +184,7 @@ class Array(Shape):
     def read(self, value: Any, at: str, notes: Notes) -> Any:
         if isinstance(value, list):
             return self._items(value, at, notes)
-        reason = ""
+        reason = "it holds no list"
         if isinstance(value, str):
             try:
                 decoded = decode(value)
