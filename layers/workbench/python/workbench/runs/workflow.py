@@ -130,13 +130,16 @@ def _token_came_late(runtime: Runtime, name: str, token: str, *, claiming: bool)
 
 def commit(runtime: Runtime, record: Item, _event: Mapping[str, Any]) -> None:
     """Check what the sandbox left and swap the head under the run's fence, all in one transaction."""
-    if record["status"] in FINAL:
-        return
-    record = runtime.table.update(
-        run_key(record["run"]),
-        Update().set("status", "committing"),
-        all_of(status_in(["reported", "committing"]), attempt_is(record["attempt"])),
-    )
+    try:
+        record = runtime.table.update(
+            run_key(record["run"]),
+            Update().set("status", "committing"),
+            all_of(status_in(["reported", "committing"]), attempt_is(record["attempt"])),
+        )
+    except ConditionFailed:
+        if _is_over(runtime, record["run"]):
+            return
+        raise
     report = record["verdict"]["report"]
     condition = all_of(status_in(["committing"]), attempt_is(record["attempt"]))
     head = _our_head(runtime, record)
@@ -148,6 +151,11 @@ def commit(runtime: Runtime, record: Item, _event: Mapping[str, Any]) -> None:
         ending.close(runtime, record, answer, _head_operations(record, head, taken), condition)
     except ConditionFailed as failed:
         _close_after_loss(runtime, record, report, failed, condition)
+
+
+def _is_over(runtime: Runtime, name: str) -> bool:
+    record = runtime.table.get(run_key(name))
+    return record is None or record["status"] in FINAL
 
 
 def _take(runtime: Runtime, record: Item, head: Head, report: Mapping[str, Any]) -> Effects:
