@@ -7,11 +7,14 @@ import math
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 from workbench.tools.arguments import ArgumentObject, Given, InvalidArguments, digest
 from workbench.tools.contract import Bound, tool
+
+# A busy machine takes its time over drawing examples, which says nothing about the code.
+calmly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Span(ArgumentObject):
@@ -283,6 +286,7 @@ json_values = st.recursive(
 names = st.sampled_from([*sample.shape.fields, "kk", ""])
 
 
+@calmly
 @given(st.dictionaries(names, json_values | json_values.map(lambda value: json.dumps(value)), max_size=5))
 def test_any_json_is_bound_or_refused_and_text_comes_through_unchanged(arguments):
     try:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workbench.tools import breaker
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool, tool
 
 NOW = 1_800_000_000.0
+
+# A busy machine takes its time over drawing examples, which says nothing about the code.
+calmly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def made(name: str, **promises: Any) -> Tool:
@@ -210,6 +213,7 @@ steps = st.tuples(
 )
 
 
+@calmly
 @given(st.lists(steps, max_size=40))
 def test_no_history_opens_it_without_a_row_of_failures_or_for_longer_than_the_wait(history):
     conversation, now, row = Conversation(), NOW, 0

@@ -6,11 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool, tool
 from workbench.tools.gate import LEVELS, decide, holds_credentials, matches, rate
+
+# A busy machine takes its time over drawing examples, which says nothing about the code.
+calmly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def made(name: str, step: Any, risk: Any = "low") -> Tool:
@@ -152,6 +155,7 @@ def test_a_path_cannot_forge_a_second_pattern_or_a_star():
 segment = st.text("ab*.? \\\n", min_size=1, max_size=4)
 
 
+@calmly
 @given(st.lists(segment, min_size=1, max_size=3).map("/".join), st.sampled_from([WRITE, EDIT, DELETE, EXPORT]))
 def test_the_pattern_of_a_call_always_covers_that_call(path, used):
     rating = rate(used, {"path": path})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workbench.arithmetic import times
 from workbench.arithmetic.tools import current_time
@@ -13,6 +13,9 @@ from workbench.clock import ManualClock
 from workbench.errors import ToolError
 
 WINTER, SUMMER = 1_800_000_000.0, 1_816_000_000.0
+
+# A busy machine takes its time over drawing examples, which says nothing about the code.
+calmly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_the_tool_reads_the_turns_clock_and_defaults_to_utc():
@@ -59,7 +62,7 @@ def test_names_that_could_be_paths_are_refused(hostile):
     assert len(caught.value.message) < 300
 
 
-@settings(max_examples=100, deadline=None)
+@calmly
 @given(st.text("EuropBln/._-+ UTC0aws", max_size=40))
 def test_any_name_is_a_zone_or_refused(zone):
     try:

@@ -7,12 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workbench.arithmetic import units
 from workbench.arithmetic.tools import convert_units
 from workbench.errors import ToolError
 from workbench.tools.arguments import InvalidArguments
+
+# A busy machine takes its time over drawing examples, which says nothing about the code.
+calmly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -99,7 +102,7 @@ def test_hostile_units_are_refused_in_a_few_words_and_at_once(hostile):
     assert time.process_time() - began < 1.0
 
 
-@settings(max_examples=200, deadline=None)
+@calmly
 @given(st.text("mskgCF°%/*^23-(). _per\N{SUPERSCRIPT TWO}", max_size=30))
 def test_any_unit_text_converts_or_is_refused(text):
     try:
