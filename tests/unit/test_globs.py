@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from workbench.workspace.globs import GLOB_CHARACTERS, InvalidGlob, compile_glob
 
@@ -33,6 +33,7 @@ name_patterns = st.text("ab.*?", min_size=1, max_size=6).filter(
 patterns = st.lists(name_patterns | st.just("**"), min_size=1, max_size=5)
 
 
+@settings(deadline=None)
 @given(patterns, st.lists(names, min_size=1, max_size=5))
 def test_a_pattern_fits_what_the_naive_reading_of_it_fits(pattern, path):
     assert compile_glob("/".join(pattern)).matches("/".join(path)) == naive(pattern, path)

@@ -308,6 +308,7 @@ def test_case_91_pictures_are_reduced_by_side_and_by_area(size):
         assert f"{width}x{height}" in picture.describe("a.png")
 
 
+@settings(deadline=None)
 @given(st.tuples(st.integers(1, 60_000), st.integers(1, 60_000)))
 def test_the_target_never_grows_and_keeps_the_shape(size):
     width, height = images._target(size)

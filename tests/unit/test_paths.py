@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from workbench.workspace.paths import (
     PATH_BYTES,
@@ -188,6 +188,7 @@ def test_case_67_names_are_shown_on_one_line_and_in_order():
 hostile = st.text(st.sampled_from("ab./\\\0\n%~\u0308\u202e\ud800 workspaceU"), max_size=30) | st.text(max_size=30)
 
 
+@settings(deadline=None)
 @given(hostile)
 def test_whatever_is_accepted_obeys_every_rule_and_is_stable(text):
     try:
@@ -205,6 +206,7 @@ def test_whatever_is_accepted_obeys_every_rule_and_is_stable(text):
     assert usable_name(path.encode()) == path
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=20) | hostile.map(lambda text: text.encode(errors="replace")))
 def test_whatever_a_scan_may_keep_can_be_asked_for(raw):
     name = usable_name(raw)

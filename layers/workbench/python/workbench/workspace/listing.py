@@ -173,6 +173,7 @@ class _Tree:
     found: bool = False
     is_file: bool = False
     odd: int = 0
+    _last: tuple[str, list[Item]] = ("", [])
 
     @property
     def prefix(self) -> str:
@@ -197,12 +198,17 @@ class _Tree:
             self.items.setdefault(path, item)
         else:
             self.items[path] = item
-        for parent in parents(path):
-            if len(parent) > len(self.folder) and parent.startswith(self.prefix):
-                above = self.items.setdefault(parent, Item(parent, "folder", 0))
-                if item.kind == "file":
-                    above.bytes += item.bytes
-                    above.files += 1
+        for above in self._above(path.rpartition("/")[0]):
+            if item.kind == "file":
+                above.bytes += item.bytes
+                above.files += 1
+
+    def _above(self, parent: str) -> list[Item]:
+        """The items of a folder and of those it lies in, up to the listed one; entries of one folder come together."""
+        if parent != self._last[0]:
+            folders = [path for path in (*parents(parent), parent) if len(path) > len(self.folder)]
+            self._last = parent, [self.items.setdefault(path, Item(path, "folder", 0)) for path in folders]
+        return self._last[1]
 
 
 def _selected(path: str, prefix: str, glob: Glob | None, depth: int | None) -> bool:
