@@ -266,6 +266,19 @@ def test_a_write_in_flight_cannot_commit(api: Any, unique: str, system: LocalSys
     assert talk.send("calculate", {"expressions": ["1"]}).status == 409
 
 
+def test_a_run_at_work_ends_with_its_conversation(api: Any, unique: str, system: LocalSystem) -> None:
+    talk = Talk.open(api, unique)
+    program = "import time\nopen('workspace/a.txt', 'w').write('1')\ntime.sleep(600)"
+    started = talk.send("run_code", {"code": program, "timeoutSeconds": 900}, wait=0).json
+    assert started["outcome"] == "running"
+    api("DELETE", CONVERSATION.format(unique))
+    swept(system, unique)
+    assert system.runtime.table.query(f"R#{started['structured']['run']}") == []
+    assert api("POST", CONVERSATION.format(unique) + "/restore").status == 200
+    # The place of the run is free again.
+    assert talk.again().ok("run_code", code="print(6 * 7)")["structured"]["exitCode"] == 0
+
+
 # ---------------------------------------------------------------- step by step
 
 

@@ -231,3 +231,31 @@ def test_tokens_are_checked_and_disclose_nothing(api: Any, unique: str) -> None:
     foreign = api("GET", f"/v1/results/{ref}", None, {"X-Turn-Token": other.token})
     unknown = api("GET", "/v1/results/res_a.b.c", None, {"X-Turn-Token": other.token})
     assert (foreign.status, foreign.body) == (404, unknown.body)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+def test_a_run_at_work_holds_up_a_completed_turn_and_ends_with_one_that_is_given_up(
+    api: Any, unique: str, outcome: str
+) -> None:
+    talk = Talk.open(api, unique)
+    program = "import time\nopen('workspace/a.txt', 'w').write('1')\ntime.sleep(600)"
+    started = talk.send("run_code", {"code": program, "timeoutSeconds": 900}, wait=0).json
+    assert started["outcome"] == "running"
+    run = started["structured"]["run"]
+    refused = finish(talk)
+    assert (refused.status, refused.json["error"]["code"]) == (409, "conflict")
+    assert refused.json["error"]["details"]["run"] == run and "retry-after" in refused.headers
+    ended = finish(talk, outcome)
+    assert ended.json["reply"]["parts"] == [{"type": "text", "text": "Done."}]
+    assert api("GET", f"/v1/runs/{run}?wait=20").json["run"]["status"] == "failed"
+    assert talk.files() == {}
+    assert finish(talk).json["reply"] == ended.json["reply"]
+
+
+def test_a_run_of_another_turn_holds_nothing_up(api: Any, unique: str) -> None:
+    talk, other = Talk.open(api, unique), Talk.open(api, unique, create=False)
+    started = other.send("run_code", {"code": "import time; time.sleep(600)", "timeoutSeconds": 900}, wait=0).json
+    assert finish(talk).status == 200
+    assert finish(talk, "cancelled").status == 200
+    assert api("GET", f"/v1/runs/{started['structured']['run']}").json["run"]["answer"] is None
+    assert finish(other, "cancelled").status == 200
