@@ -147,7 +147,8 @@ def _anchor_moved(
     now = document.text(line)
     near = found[0] if found else line
     reads = (max(1, near - _LINES_AROUND), min(len(document), near + _LINES_AROUND))
-    return AnchorMoved(place, parameter, line, now, found, why_anchor_differs(parameter, anchor, now), reads)
+    hint = None if found else why_anchor_differs(parameter, anchor, now)
+    return AnchorMoved(place, parameter, line, now, found, hint, reads)
 
 
 def _refuse_stale(document: Document, target: _Target, freshness: Freshness) -> None:
