@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
+import socket
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import Any, Literal
 
 Subparsers = Any
@@ -38,13 +38,7 @@ def add_serve(subparsers: Subparsers) -> None:
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM. Prints one line on stdout when it can answer; everything else goes to stderr."""
-    stop = threading.Event()
-
-    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask_to_stop)
+    signals = _watch_signals()
     # A handler may print, which is its log in Lambda; here standard output belongs to the ready line.
     stdout, sys.stdout = sys.stdout, sys.stderr
 
@@ -60,10 +54,26 @@ def serve(options: argparse.Namespace) -> int:
         return 1
     try:
         print(f"workbench ready on {system.url}", file=stdout, flush=True)
-        stop.wait()
+        signals.recv(1)
     finally:
         system.stop()
-    return 0
+    # Everything is stopped and flushed; taking an interpreter with all of boto in it apart would take a second more.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _watch_signals() -> socket.socket:
+    """From now on SIGINT and SIGTERM make the returned socket readable.
+
+    The kernel may give a signal to any thread. Python runs handlers in the main one, which a signal that went
+    elsewhere does not wake; the byte that Python's own C handler writes here does.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: None)
+    signal.set_wakeup_fd(writer.detach())
+    return reader
 
 
 def _port(text: str) -> int:

@@ -16,8 +16,10 @@ import sys
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
-from types import SimpleNamespace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
 from urllib.parse import unquote
 from weakref import WeakSet
@@ -39,26 +41,49 @@ from moto.dynamodb.parsing import ast_nodes, expressions
 from moto.dynamodb.responses import DynamoHandler
 from moto.s3.exceptions import S3ClientError
 from moto.s3.responses import S3Response
-from moto.stepfunctions.parser.api import InvalidToken, TaskTimedOut
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
-    state_task_service_callback,
-)
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import ResourceCondition
-from moto.stepfunctions.parser.asl.eval.callback.callback import (
-    CallbackConsumerTimeout,
-    CallbackEndpoint,
-    CallbackNotifyConsumerError,
-    CallbackOutcomeFailure,
-    CallbackOutcomeSuccess,
-    CallbackPoolManager,
-)
-from moto.stepfunctions.parser.asl.parse import asl_parser
-from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
-from moto.stepfunctions.parser.asl.utils import boto_client
-from moto.stepfunctions.parser.models import StepFunctionsParserBackend
-from moto.stepfunctions.responses import StepFunctionResponse
 
 from local.functions import PAYLOAD_BYTES, FunctionMissing
+
+
+@contextmanager
+def _batch_without_ec2() -> Iterator[None]:
+    """moto's Step Functions imports its Batch, and with it all of EC2 (a second of every start), for one enumeration.
+    While it is imported, that enumeration is all there is of Batch. This cannot be undone, so it is no adaptation.
+    """
+    names = ("moto.batch", "moto.batch.utils")
+    if names[0] in sys.modules:
+        yield
+        return
+    package, utils = map(ModuleType, names)
+    vars(package)["__path__"] = []
+    vars(utils)["JobStatus"] = Enum("JobStatus", {status: status for status in ("SUCCEEDED", "FAILED")}, type=str)
+    sys.modules.update(zip(names, (package, utils), strict=True))
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
+
+
+with _batch_without_ec2():
+    from moto.stepfunctions.parser.api import InvalidToken, TaskTimedOut
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
+        state_task_service_callback,
+    )
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import ResourceCondition
+    from moto.stepfunctions.parser.asl.eval.callback.callback import (
+        CallbackConsumerTimeout,
+        CallbackEndpoint,
+        CallbackNotifyConsumerError,
+        CallbackOutcomeFailure,
+        CallbackOutcomeSuccess,
+        CallbackPoolManager,
+    )
+    from moto.stepfunctions.parser.asl.parse import asl_parser
+    from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
+    from moto.stepfunctions.parser.asl.utils import boto_client
+    from moto.stepfunctions.parser.models import StepFunctionsParserBackend
+    from moto.stepfunctions.responses import StepFunctionResponse
 
 MOTO_CONFIG: DefaultConfig = {
     "stepfunctions": {"execute_state_machine": True},

@@ -8,7 +8,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -38,6 +41,7 @@ from local.functions import REGION, FunctionMissing, function_arn
 from local.moto_adaptations import ADAPTATIONS, MOTO_CONFIG, adapt
 
 WAIT_SECONDS = 20
+STEP_OF_BATCH = "moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_batch"
 KEY = {"PK": {"S": "p"}, "SK": {"S": "s"}}
 
 
@@ -913,3 +917,24 @@ def test_nothing_leaves_this_machine(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
     moto_adaptations.stay_on_this_machine()
     assert len(botocore.handlers.BUILTIN_HANDLERS) == before + 1
     assert probe() == ("OutsideLoopback", 0)
+
+
+def test_step_functions_loads_without_ec2() -> None:
+    """In a process of its own, because other tests of this one may have loaded it."""
+    program = f"""
+import sys
+import local.system
+print("moto.ec2" in sys.modules, "moto.batch" in sys.modules)
+del sys.modules["{STEP_OF_BATCH}"]
+import {STEP_OF_BATCH}
+print("moto.ec2" in sys.modules)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.stdout.splitlines() == ["False False", "True"], run.stderr
