@@ -1,13 +1,28 @@
-"""The templates are synthesised once for all tests of this folder, without bundling: one test does that for real."""
+"""The application is run once for all tests of this folder, as `make synth` runs it: assets and all."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.infra.templates import Deployment, synthesise
+from tests.infra.templates import ROOT, Deployment
+
+# What a developer's shell may hold and the application must not need.
+LEFT_OUT = ("AWS_", "CDK_", "JSII_", "WORKBENCH_")
 
 
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """What `cdk deploy` would create with the settings as they are delivered."""
-    return synthesise(tmp_path_factory.mktemp("cdk"))
+    """cdk.out of ``python app.py``, run without an AWS account and with nothing on the path but Python's own folder."""
+    folder = tmp_path_factory.mktemp("assembly")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(LEFT_OUT)}
+    environment |= {"PATH": str(Path(sys.executable).parent), "CDK_OUTDIR": str(folder)}
+    finished = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return Deployment(folder)

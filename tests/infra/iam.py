@@ -14,6 +14,7 @@ from typing import Any
 from tests.infra.templates import Deployment, as_list
 
 PLACE = "eu-central-1:123456789012"
+EXECUTION_ROLE = "arn:aws:iam::123456789012:role/execution"
 _TRANSACTED = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
 
 
@@ -97,7 +98,7 @@ def _stepfunctions(operation: str, request: Mapping[str, Any]) -> Iterator[Need]
         yield Need("states:StartExecution", request["stateMachineArn"])
     elif operation in ("SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat"):
         # The token says which machine; in this product only runs have tokens.
-        yield Need(f"states:{operation}", f"arn:aws:states:{PLACE}:stateMachine:run_code")
+        yield Need(f"states:{operation}", f"arn:aws:states:{PLACE}:stateMachine:workbench-run_code")
     else:
         raise NotImplementedError(operation)
 
@@ -107,6 +108,8 @@ def _ecs(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
     if operation == "RunTask":
         family = request["taskDefinition"].split("/")[-1].split(":")[0]
         yield Need("ecs:RunTask", f"arn:aws:ecs:{PLACE}:task-definition/{family}:1", cluster=cluster)
+        # ECS checks that whoever starts a task may pass the roles of its definition.
+        yield Need("iam:PassRole", EXECUTION_ROLE)
     elif operation == "StopTask":
         yield Need("ecs:StopTask", request["task"], cluster=cluster)
     else:
@@ -132,9 +135,10 @@ class Policies:
         """Some statement of the function's role allows it. Deny statements do not occur in roles."""
         if function not in self._statements:
             self._statements[function] = self._deployment.statements_of(function)
-        return any(self._allows(statement, need) for statement in self._statements[function])
+        return any(self.allows(statement, need) for statement in self._statements[function])
 
-    def _allows(self, statement: Mapping[str, Any], need: Need) -> bool:
+    def allows(self, statement: Mapping[str, Any], need: Need) -> bool:
+        """This statement allows it."""
         assert statement["Effect"] == "Allow"
         if need.action not in as_list(statement["Action"]):
             return False
@@ -153,6 +157,8 @@ class Policies:
                 return all(any(fnmatch.fnmatchcase(found, kind) for kind in value) for found in need.keys)
             case "ArnEquals", "ecs:cluster":
                 return need.cluster == self._plain(value)
+            case "StringEquals", "iam:PassedToService":
+                return bool(value == "ecs-tasks.amazonaws.com")
             case _:
                 raise NotImplementedError(f"{operator} {key}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,11 +103,13 @@ def text(value: Any) -> str:
         return str(argument[0]).join(text(part) for part in argument[1])
     if function == "Fn::GetAtt":
         return f"<{'.'.join(argument)}>"
+    if function == "Fn::Sub":
+        return re.sub(r"\$\{([\w:]+)\}", r"<\1>", argument)
     return f"<{text(argument)}>"
 
 
 def synthesise(folder: Path, **changes: Any) -> Deployment:
-    """Synthesise cdk.json's settings with ``changes`` (in camelCase) into ``folder``."""
+    """Synthesise cdk.json's settings with ``changes`` (in camelCase) into ``folder``, without bundling the assets."""
     context = read_context(ROOT / "cdk.json")
     settings: DeploymentSettings = parse({**context[CONTEXT_KEY], **changes})
     app = App(outdir=str(folder), context={**context, **WITHOUT_BUNDLING})

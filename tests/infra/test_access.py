@@ -10,6 +10,7 @@ import contextvars
 import http.client
 import io
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,8 +21,8 @@ from PIL import Image
 
 from local.functions import LocalFunctions, function_name
 from local.system import LocalSystem
-from tests.infra.iam import Need, Policies, needs
-from tests.infra.templates import ROOT, Deployment
+from tests.infra.iam import EXECUTION_ROLE, PLACE, Need, Policies, needs
+from tests.infra.templates import ROOT, Deployment, as_list
 
 FOLDERS = {path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists()}
 SERVICES = ("dynamodb", "s3", "stepfunctions", "ecs")
@@ -52,10 +53,11 @@ def asked() -> Iterator[tuple[LocalSystem, Asked]]:
     plain_call = LocalFunctions.call
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalFunctions, "call", call)
-        with LocalSystem().start(settings={"deletion_wait_seconds": 0}) as system:
+        # Nothing is kept in memory or on disk, so that every read is a request.
+        with LocalSystem().start(settings={"cache_bytes": 1}) as system:
             for service in SERVICES:
                 getattr(system.runtime.clients, service).meta.events.register_first("provide-client-params.*.*", hear)
-            _live(_api(system.url))
+            _live(_api(system.url), lambda: not _deletions_at_work(system))
             yield system, asked
 
 
@@ -70,70 +72,94 @@ def test_every_function_had_its_part(asked: tuple[LocalSystem, Asked]) -> None:
     assert {function for function, _need in asked[1]} == FOLDERS
 
 
+def test_every_permission_on_objects_tasks_and_workflows_is_needed_by_somebody(
+    deployment: Deployment, asked: tuple[LocalSystem, Asked]
+) -> None:
+    system, needed = asked
+    policies = Policies(deployment, _local_names(deployment, system))
+    given: dict[tuple[str, str], bool] = {}
+    for function in FOLDERS:
+        mine = [need for asker, need in needed if asker == function]
+        for statement in deployment.statements_of(function):
+            for action in as_list(statement["Action"]):
+                used = any(need.action == action and policies.allows(statement, need) for need in mine)
+                given[statement["Sid"], action] = used or given.get((statement["Sid"], action), False)
+    idle = {
+        key for key, used in given.items() if not used and key[0] != "OwnLog" and not key[1].startswith("dynamodb:")
+    }
+    assert idle == set()
+
+
 # ---------------------------------------------------------------- a conversation's whole life
 
 
-def _live(api: Api) -> None:
-    """Call every tool and every route once, and everything of the lifecycle that touches other items or objects."""
+def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
+    """Call every tool and every route, and let everything happen that touches items or objects of another kind."""
     api("POST", "/v1/conversations", {"id": "life", "owner": "ada", "department": "research"}, expect=201)
     turn, token = _open(api)
     tool = _tools(api, turn, token)
-    _work_with_files(api, tool)
+    _work_with_files(api, tool, token)
     _ask_for_approval(api, tool)
     tool("no_such_tool", expect="unknown_tool")
-    artifact = _run_and_export(api, tool, turn)
+    artifact = _run_and_export(api, tool)
     api("POST", f"/v1/turns/{turn}/finish", {"outcome": "completed", "text": "Here it is."})
     for part in ("trace", "receipt"):
         api("GET", f"/v1/turns/{turn}/{part}")
+    api("GET", f"/v1/catalogue?turn={turn}")
     _look_around(api, artifact)
-    _stop_a_run(api)
-    _delete_and_restore(api)
+    _cancel_a_run(api)
+    # A deletion that has ended before the restore, one that a restore overtakes, one that finds a run at work.
+    for wait_for in (deletions_over, lambda: True):
+        api("DELETE", "/v1/conversations/life", expect=202)
+        _until(wait_for)
+        _until(lambda: "conversation" in api("POST", "/v1/conversations/life/restore", expect=None))
+    _start_a_run(api)
+    api("DELETE", "/v1/conversations/life", expect=202)
+    _until(deletions_over)
 
 
-def _work_with_files(api: Api, tool: Api) -> None:
+def _work_with_files(api: Api, tool: Api, token: str) -> None:
     drawing = io.BytesIO()
-    Image.new("RGB", (8, 8), "red").save(drawing, "PNG")
+    Image.frombytes("RGB", (800, 800), os.urandom(3 * 800 * 800)).save(drawing, "PNG")
     api("PUT", "/v1/conversations/life/file?path=picture.png", drawing.getvalue())
     tool("write_file", files=[{"path": "notes.txt", "content": "one\ntwo\n"}])
     tool("list_files")
     tool("read_file", paths=["notes.txt"])
-    tool("read_file", paths=["picture.png"])
+    picture = tool("read_file", paths=["picture.png"])["ref"]
     tool("search_files", queries=["two"])
     tool("edit_file", path="notes.txt", edits=[{"find": "two", "replace": "three"}])
     tool("write_file", files=[{"path": "gone.txt", "content": "x\n"}])
-    tool("delete_file", paths=["gone.txt"])
+    tool("delete_file", path="gone.txt")
     ref = tool("calculate", expressions=["1 + 1"])["ref"]
     tool("convert_units", value=1, **{"from": "km", "to": "m"})
     tool("current_time")
     tool("read_result", ref=ref)
+    tool("read_result", ref=picture)
+    tool("write_file", path="result.txt", source={"ref": ref})
+    for stored in (ref, picture):
+        api("GET", f"/v1/results/{stored}", headers={"X-Turn-Token": token})
 
 
 def _ask_for_approval(api: Api, tool: Api) -> None:
     secret = {"files": [{"path": ".env", "content": "KEY=1\n"}]}
     tool("write_file", call="parked", expect="approval_required", **secret)
     (waiting,) = api("GET", "/v1/approvals?conversation=life")["approvals"]
-    decision = {"decision": "allow", "scope": "person", "by": "ada"}
-    api("POST", f"/v1/approvals/{waiting['id']}", decision)
+    api("POST", f"/v1/approvals/{waiting['id']}", {"decision": "allow", "scope": "person", "by": "ada"})
     tool("write_file", call="parked", **secret)
     tool("write_file", files=[{"path": ".env", "content": "KEY=2\n"}])
 
 
-def _run_and_export(api: Api, tool: Api, turn: str) -> str:
-    exported = tool("export_artifact", path="notes.txt")["structured"]["artifact"]
+def _run_and_export(api: Api, tool: Api) -> str:
+    exported = str(tool("export_artifact", path="notes.txt")["structured"]["artifact"])
     ref = tool("calculate", expressions=["2 * 3"])["ref"]
-    program = "print(open('/sandbox/workspace/notes.txt').read()); open('new.txt', 'w').write('made')"
-    ran = tool(
-        "run_code",
-        code="open('workspace/new.txt', 'w').write('made'); print(1)",
-        artifacts=[{"id": exported}],
-        toolResults=[ref],
-    )
-    api("GET", f"/v1/runs/{ran['structured']['run']}")
+    program = "open('workspace/new.txt', 'w').write('made')"
+    ran = tool("run_code", code=program, artifacts=[{"id": exported}], toolResults=[ref])["structured"]["run"]
+    api("GET", f"/v1/runs/{ran}")
     tool("export_artifact", content="a,b\n1,2\n", name="table.csv", mediaType="text/csv")
     tool("export_artifact", path="new.txt", artifact=exported)
     tool("list_artifacts")
     tool("read_artifact", id=exported)
-    return str(exported)
+    return exported
 
 
 def _look_around(api: Api, artifact: str) -> None:
@@ -144,26 +170,26 @@ def _look_around(api: Api, artifact: str) -> None:
     api("GET", f"/v1/conversations/life/versions/{newest - 1}/diff/{newest}")
     api("POST", f"/v1/conversations/life/versions/{newest - 1}/restore")
     api("GET", "/v1/artifacts?conversation=life")
+    api("GET", "/v1/artifacts", headers={"X-Workbench-User": "ada", "X-Workbench-Department": "research"})
     api("GET", f"/v1/artifacts/{artifact}")
     api("GET", f"/v1/artifacts/{artifact}/versions/1/content")
+    api("PUT", f"/v1/artifacts/{artifact}/sharing", {"people": ["bob"], "departments": [], "everyone": False})
 
 
-def _stop_a_run(api: Api) -> None:
-    turn, token = _open(api)
-    tool = _tools(api, turn, token)
-    ref = tool("calculate", expressions=["1"])["ref"]
-    api("GET", f"/v1/results/{ref}", headers={"X-Turn-Token": token})
-    api("GET", f"/v1/catalogue?turn={turn}")
-    run = tool("run_code", code="import time; time.sleep(60)", timeoutSeconds=90, wait=0, expect="running")
+def _cancel_a_run(api: Api) -> None:
+    turn, run = _start_a_run(api)
     api("POST", f"/v1/turns/{turn}/finish", {"outcome": "cancelled", "text": ""})
-    _until(lambda: api("GET", f"/v1/runs/{run['structured']['run']}?wait=5")["run"]["status"] == "failed")
+    _until(lambda: api("GET", f"/v1/runs/{run}?wait=5")["run"]["status"] == "failed")
 
 
-def _delete_and_restore(api: Api) -> None:
-    api("DELETE", "/v1/conversations/life", expect=202)
-    _until(lambda: api("POST", "/v1/conversations/life/restore", expect=None).get("conversation"))
-    api("DELETE", "/v1/conversations/life", expect=202)
-    time.sleep(0)
+def _start_a_run(api: Api) -> tuple[str, str]:
+    """A run that prints and goes on; returns its turn and its id once a heartbeat has carried what it printed."""
+    turn, token = _open(api)
+    program = "import time; print('at work', flush=True); time.sleep(60)"
+    begun = _tools(api, turn, token)("run_code", code=program, timeoutSeconds=90, wait=0, expect="running")
+    run = begun["structured"]["run"]
+    _until(lambda: "at work" in api("GET", f"/v1/runs/{run}?wait=0.2")["run"]["output"]["stdout"])
+    return turn, run
 
 
 def _open(api: Api) -> tuple[str, str]:
@@ -198,10 +224,10 @@ def _api(url: str) -> Api:
 def _tools(api: Api, turn: str, token: str) -> Api:
     count = iter(range(1_000))
 
-    def use(name: str, *, call: str = "", wait: float = 30, expect: str = "ok", **arguments: Any) -> Any:
+    def use(used: str, /, *, call: str = "", wait: float = 30, expect: str = "ok", **arguments: Any) -> Any:
         body = {"callId": call or f"c{next(count)}", "arguments": arguments, "wait": wait}
-        answer = api("POST", f"/v1/turns/{turn}/tools/{name}", body, headers={"X-Turn-Token": token})
-        assert answer["outcome"] == expect, (name, answer)
+        answer = api("POST", f"/v1/turns/{turn}/tools/{used}", body, headers={"X-Turn-Token": token})
+        assert answer["outcome"] == expect, (used, answer)
         return answer
 
     return use
@@ -213,21 +239,28 @@ def _until(done: Callable[[], Any]) -> None:
         assert time.monotonic() < deadline, "it does not end"
 
 
+def _deletions_at_work(system: LocalSystem) -> list[Any]:
+    machine = system.runtime.settings.delete_state_machine
+    answer = system.runtime.clients.stepfunctions.list_executions(stateMachineArn=machine, statusFilter="RUNNING")
+    return list(answer["executions"])
+
+
 def _local_names(deployment: Deployment, system: LocalSystem) -> dict[str, str]:
     """The deployed names in policies, and what the local system calls the same things."""
     settings = system.runtime.settings
-    place = "eu-central-1:123456789012"
     buckets = {bucket.id: bucket for bucket in deployment.of("AWS::S3::Bucket")}
     (artifacts,) = [name for name, bucket in buckets.items() if "VersioningConfiguration" in bucket.properties]
     (workspaces,) = set(buckets) - {artifacts}
+    execution_role = deployment.one("AWS::ECS::TaskDefinition").properties["ExecutionRoleArn"]["Fn::GetAtt"][0]
     return {
         "<AWS::Partition>": "aws",
-        "<AWS::Region>:<AWS::AccountId>": place,
-        f"<{deployment.one('AWS::DynamoDB::GlobalTable').id}.Arn>": f"arn:aws:dynamodb:{place}:table/{settings.table}",
+        "<AWS::Region>:<AWS::AccountId>": PLACE,
+        f"<{deployment.one('AWS::DynamoDB::GlobalTable').id}.Arn>": f"arn:aws:dynamodb:{PLACE}:table/{settings.table}",
         f"<{workspaces}.Arn>": f"arn:aws:s3:::{settings.workspace_bucket}",
         f"<{artifacts}.Arn>": f"arn:aws:s3:::{settings.artifact_bucket}",
         f"<{deployment.one('AWS::ECS::Cluster').id}.Arn>": settings.sandbox_cluster,
         "workbench-run-code": settings.run_state_machine.rsplit(":", 1)[1],
         "workbench-delete-conversation": settings.delete_state_machine.rsplit(":", 1)[1],
-        "task-definition/workbench-sandbox": f"task-definition/{settings.sandbox_task_definition}",
+        f"<{execution_role}.Arn>": EXECUTION_ROLE,
+        ":task/workbench/": f":task/{settings.sandbox_cluster}/",
     }

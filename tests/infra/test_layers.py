@@ -1,8 +1,7 @@
-"""Builds the assets for real, once: the whole application as `make synth` runs it, without Docker or npm."""
+"""The layers as they are deployed: bundled by the application itself, without Docker or npm, for another platform."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,30 +10,19 @@ from pathlib import Path
 import pytest
 
 from infra import layers
-from tests.infra.templates import ROOT
+from tests.infra.templates import ROOT, Deployment
 
 AARCH64 = 183  # e_machine of an ELF file
 UNZIPPED_MOST_BYTES = 250 * 1024 * 1024
 
 
-@pytest.fixture(scope="module")
-def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """cdk.out, written by ``python app.py`` with nothing on the path but Python's own folder and no AWS account."""
-    folder = tmp_path_factory.mktemp("assembly")
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "CDK_", "JSII_", "WORKBENCH_"))
-    }
-    environment |= {"PATH": str(Path(sys.executable).parent), "CDK_OUTDIR": str(folder)}
-    finished = subprocess.run(
-        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert finished.returncode == 0, finished.stderr
-    return folder
+@pytest.fixture
+def assembly(deployment: Deployment) -> Path:
+    """cdk.out with its assets."""
+    return deployment.folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def wheels(assembly: Path) -> Path:
     """The third-party layer's packages."""
     (found,) = assembly.glob("asset.*/python/pydantic")
@@ -64,7 +52,7 @@ def test_compiled_packages_are_for_the_functions_platform(wheels: Path) -> None:
 
 
 def test_the_layers_fit_into_a_function(assembly: Path) -> None:
-    sizes = [_bytes(found) for found in (*assembly.glob("asset.*/python"),)]
+    sizes = [_bytes(found) for found in assembly.glob("asset.*/python")]
     assert len(sizes) == 2
     assert sum(sizes) < UNZIPPED_MOST_BYTES
 
