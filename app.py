@@ -23,10 +23,10 @@ def main() -> None:
     """Synthesise every stack into CDK_OUTDIR (which the CDK command line sets) or cdk.out."""
     use_packaged_node()
     from aws_cdk import App
-    from workbench.tools.catalogue import tools
 
     from infra.settings import CONTEXT_KEY, SettingsError, parse, read_context
     from infra.stacks import add_workbench
+    from workbench.tools.catalogue import tools
 
     try:
         context = read_context(ROOT / "cdk.json")

@@ -7,12 +7,11 @@ import json
 from http.client import HTTPConnection
 from typing import Any
 
+from bench.measure import Row, in_turns
 from local.system import LocalSystem
 from workbench.runtime import Runtime
 from workbench.workspace.store import WorkingCopy
 from workbench.workspace.writing import write
-
-from bench.measure import Row, in_turns
 
 RUNS = 25
 

@@ -10,7 +10,6 @@ from aws_cdk import Duration, Fn
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from constructs import Construct
-from workbench.settings import Settings
 
 from infra.functions import LIGHT_MIB, LONGEST_SECONDS, FunctionFactory
 from infra.grants import FUNCTION_GRANTS
@@ -18,6 +17,7 @@ from infra.network import Network
 from infra.sandbox import Sandbox
 from infra.sandbox_route import SandboxRoute
 from infra.workflows import RUN_CODE, Workflow
+from workbench.settings import Settings
 
 
 class Runs(Construct):

@@ -11,7 +11,6 @@ from aws_cdk import App, Stack, Tags, Validations
 from aws_cdk import aws_logs as logs
 from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
-from workbench.tools.contract import Tool
 
 from infra.functions import LONGEST_SECONDS, FunctionFactory
 from infra.grants import Places
@@ -25,6 +24,7 @@ from infra.settings import LOG_RETENTION, DeploymentSettings
 from infra.storage import Storage
 from infra.tools import Tools
 from infra.workflows import DELETE_CONVERSATION, RUN_CODE, machine_arn
+from workbench.tools.contract import Tool
 
 
 class StorageStack(Stack):

@@ -16,11 +16,11 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
-from workbench.routes import DEFAULT_ROUTE, FALLBACK, ROUTES, TOOL_ROUTE
-from workbench.tools.contract import Tool
 
 from infra.functions import LIGHT_MIB, FunctionFactory
 from infra.grants import FUNCTION_GRANTS, STEP_GRANTS, TOOL_GRANTS
+from workbench.routes import DEFAULT_ROUTE, FALLBACK, ROUTES, TOOL_ROUTE
+from workbench.tools.contract import Tool
 
 # What a request was and how it ended; never a query or a body, which may hold what people wrote.
 ACCESS_LOG = {

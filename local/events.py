@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from workbench.routes import DEFAULT_ROUTE
-
 from local.functions import ACCOUNT, REGION
+from workbench.routes import DEFAULT_ROUTE
 
 API_ID = "localapi00"
 DOMAIN = f"{API_ID}.execute-api.{REGION}.amazonaws.com"

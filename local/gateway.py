@@ -20,13 +20,12 @@ from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from workbench.errors import Forbidden, Internal, InvalidRequest, RequestError, TooLarge
-from workbench.http import failure
-from workbench.routes import SANDBOX_ROUTE
-
 from local import events
 from local.events import BadAnswer, BadTarget, HttpAnswer, HttpRequest, Router
 from local.functions import PAYLOAD_BYTES, FunctionFailed, FunctionMissing, marshal
+from workbench.errors import Forbidden, Internal, InvalidRequest, RequestError, TooLarge
+from workbench.http import failure
+from workbench.routes import SANDBOX_ROUTE
 
 HOST = "127.0.0.1"
 SANDBOX_PATH = SANDBOX_ROUTE.partition(" ")[2]

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
-from workbench.errors import Forbidden, InvalidRequest, NotFound, RequestError
 
 from local.events import HttpAnswer, HttpRequest
+from workbench.errors import Forbidden, InvalidRequest, NotFound, RequestError
 
 PREFIX = "/signed/"
 METHODS: Mapping[str, str] = {"get_object": "GET", "put_object": "PUT"}

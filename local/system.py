@@ -18,6 +18,13 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from moto import mock_aws
+
+from local import moto_adaptations, resources
+from local.events import HttpAnswer, HttpRequest
+from local.functions import REGION, LocalFunctions
+from local.gateway import SANDBOX_PATH, Gateway, Special
+from local.signed_links import SignedLinks
+from local.tasks import CLUSTER, TASK_DEFINITION, LocalTasks, Process, Start
 from workbench import runtime
 from workbench.clients import Clients
 from workbench.clock import SystemClock
@@ -26,13 +33,6 @@ from workbench.routes import FALLBACK, ROUTES
 from workbench.runtime import Runtime
 from workbench.settings import PREFIX, Settings
 from workbench.tools import catalogue
-
-from local import moto_adaptations, resources
-from local.events import HttpAnswer, HttpRequest
-from local.functions import REGION, LocalFunctions
-from local.gateway import SANDBOX_PATH, Gateway, Special
-from local.signed_links import SignedLinks
-from local.tasks import CLUSTER, TASK_DEFINITION, LocalTasks, Process, Start
 
 Sandbox = Literal["real", "unsafe", "off"]
 

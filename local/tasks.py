@@ -14,9 +14,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from workbench.clock import SystemClock, iso
-
 from local.functions import ACCOUNT, REGION, FunctionMissing
+from workbench.clock import SystemClock, iso
 
 CLUSTER = "workbench-local"
 TASK_DEFINITION = "workbench-sandbox:1"

@@ -14,10 +14,10 @@ from app import use_packaged_node
 use_packaged_node()
 
 from aws_cdk import App  # noqa: E402 - node has to be chosen before CDK is imported
-from workbench.tools.catalogue import tools  # noqa: E402
 
 from infra.settings import CONTEXT_KEY, DeploymentSettings, parse, read_context  # noqa: E402
 from infra.stacks import add_workbench  # noqa: E402
+from workbench.tools.catalogue import tools  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # CDK's own switch: bundle the assets of no stack.

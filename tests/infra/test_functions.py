@@ -6,13 +6,13 @@ import ast
 from pathlib import Path
 
 import pytest
-from workbench.routes import ROUTES
-from workbench.settings import Settings
-from workbench.tools import catalogue
 
 from infra.functions import ANSWER_SECONDS, LONGEST_SECONDS
 from infra.grants import FUNCTION_GRANTS, STEP_GRANTS, TOOL_GRANTS
 from tests.infra.templates import ROOT, Deployment, Resource, text
+from workbench.routes import ROUTES
+from workbench.settings import Settings
+from workbench.tools import catalogue
 
 FOLDERS = sorted(path for path in (ROOT / "functions").iterdir() if path.is_dir() and path.name != "__pycache__")
 INTERNAL = {

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from workbench.tools import catalogue
 
 from tests.infra.templates import ROOT, Deployment, as_list
+from workbench.tools import catalogue
 
 FOLDERS = sorted(path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists())
 KNOWN_ENDINGS = ("/conversations/*", "/results/*", "/tmp/runs/*", "/tmp/*", "/artifacts/*")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from workbench.settings import Settings
 
 from infra.settings import CONTEXT_KEY, DeploymentSettings, SettingsError, parse, read_context
 from tests.infra.templates import ROOT, synthesise
+from workbench.settings import Settings
 
 DELIVERED: dict[str, Any] = read_context(ROOT / "cdk.json")[CONTEXT_KEY]
 

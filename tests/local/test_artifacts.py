@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from local.system import LocalSystem
+from tests.local.talk import Talk, text
 from workbench.conversations import finishing
 from workbench.ids import TurnId
 from workbench.table import turn_key
 from workbench.workspace.writing import write
-
-from local.system import LocalSystem
-from tests.local.talk import Talk, text
 
 
 class Crashed(BaseException):

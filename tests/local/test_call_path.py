@@ -10,10 +10,10 @@ from http.client import RemoteDisconnected
 from typing import Any
 
 import pytest
-from workbench.workspace import head as heads
 
 from local.system import LocalSystem
 from tests.local.talk import Talk, text
+from workbench.workspace import head as heads
 
 
 class Crashed(BaseException):

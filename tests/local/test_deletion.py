@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from local.functions import REGION
+from local.system import LocalSystem
+from tests.local.talk import Talk
 from workbench.clients import Clients
 from workbench.clock import ManualClock
 from workbench.conversations import api as conversation_api
@@ -17,10 +21,6 @@ from workbench.conversations.conversation import DAY_SECONDS
 from workbench.errors import Conflict, NotFound, RequestError
 from workbench.http import Request, Response
 from workbench.runtime import Runtime
-
-from local.functions import REGION
-from local.system import LocalSystem
-from tests.local.talk import Talk
 
 CONVERSATION = "/v1/conversations/{}"
 STEPS = ("fence", "stop_runs", "remove_workspace", "remove_records", "retire_artifacts", "settle")

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from workbench.routes import FALLBACK, ROUTES
 
 from local import events, gateway
 from local.functions import PAYLOAD_BYTES, FunctionMissing, LocalFunctions
 from local.gateway import BODY_BYTES, SANDBOX_FUNCTION, Gateway
+from workbench.routes import FALLBACK, ROUTES
 
 FIXTURES = Path(__file__).parent / "fixtures"
 API_FIXTURES = ["http_api_tool_call", "http_api_query_and_cookies", "http_api_binary_body", "http_api_default_route"]

@@ -23,10 +23,6 @@ import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
-from workbench import runtime
-from workbench.logs import logger
-from workbench.settings import Settings
-from workbench.table import Update
 
 from local import resources
 from local.cli import main
@@ -35,6 +31,10 @@ from local.moto_adaptations import OutsideLoopback
 from local.signed_links import SignedLinks
 from local.system import AlreadyRunning, LocalSystem
 from local.tasks import STOPPED_FUNCTION
+from workbench import runtime
+from workbench.logs import logger
+from workbench.settings import Settings
+from workbench.table import Update
 
 FIXTURES = Path(__file__).parent / "fixtures"
 WAIT_SECONDS = 20

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
+
 from workbench.workspace.edit import LineEdit
 
 BOMS = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field
+
 from workbench.tools.arguments import ArgumentObject, Given, InvalidArguments, digest
 from workbench.tools.contract import Bound, tool
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from workbench.artifacts import access
 from workbench.artifacts.access import Viewer
 from workbench.artifacts.model import (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from workbench.tools import breaker
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool, tool

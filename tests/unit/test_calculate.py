@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from workbench.arithmetic.calculator import CalculationError, evaluate, notation, shorten
 from workbench.arithmetic.tools import calculate
 from workbench.tools.answer import Answer

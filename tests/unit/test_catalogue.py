@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from workbench.tools import catalogue
 from workbench.tools.arguments import InvalidArguments
 from workbench.tools.contract import Tool

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from pydantic import Field
+
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
 from workbench.tools.docstrings import Undocumented

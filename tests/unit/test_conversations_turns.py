@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from workbench import ids
 from workbench.conversations.instructions import instructions
 from workbench.conversations.turn_record import receipt, trace

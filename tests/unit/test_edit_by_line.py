@@ -1,6 +1,7 @@
 """Edits by line number: what the numbers mean, what has to vouch for them, and the two slips that are forgiven."""
 
 import pytest
+
 from workbench.errors import ToolError
 from workbench.workspace.edit import FindEdit, LineEdit, apply_edits
 from workbench.workspace.seen import Sight

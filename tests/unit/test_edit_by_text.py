@@ -1,6 +1,7 @@
 """Edits by exact text: nothing is matched loosely, nothing else changes, and a refusal says what is there instead."""
 
 import pytest
+
 from workbench.errors import ToolError
 from workbench.workspace.edit import FindEdit, LineEdit, append, apply_edits
 from workbench.workspace.seen import Sight

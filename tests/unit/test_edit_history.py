@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from workbench.workspace.edit import EDITS, FindEdit, LineEdit, apply_edits
 from workbench.workspace.lines import parse
 from workbench.workspace.seen import Sight

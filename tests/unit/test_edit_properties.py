@@ -6,10 +6,6 @@ from itertools import accumulate
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from workbench.errors import ToolError
-from workbench.workspace.edit import FindEdit, LineEdit, append, apply_edits
-from workbench.workspace.lines import parse
-from workbench.workspace.seen import Sight
 
 from tests.unit.edit_reference import (
     contents,
@@ -24,6 +20,10 @@ from tests.unit.edit_reference import (
     text_tokens,
     texts,
 )
+from workbench.errors import ToolError
+from workbench.workspace.edit import FindEdit, LineEdit, append, apply_edits
+from workbench.workspace.lines import parse
+from workbench.workspace.seen import Sight
 
 ALL_SEEN = Sight("now", ((1, 1_000),))
 

@@ -11,6 +11,8 @@ import jsonschema
 import pytest
 from moto import mock_aws
 from pydantic import Field
+
+from local.resources import create_table
 from workbench.clients import Clients
 from workbench.clock import ManualClock
 from workbench.errors import InvalidRequest, NotFound
@@ -24,8 +26,6 @@ from workbench.tools.arguments import ArgumentObject
 from workbench.tools.contract import Tool, tool
 from workbench.tools.docstrings import render
 from workbench.tools.schemas import schema_of
-
-from local.resources import create_table
 
 
 class Span(ArgumentObject):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool, tool
 from workbench.tools.gate import LEVELS, decide, holds_credentials, matches, rate

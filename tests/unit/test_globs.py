@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from workbench.workspace.globs import GLOB_CHARACTERS, InvalidGlob, compile_glob
 
 

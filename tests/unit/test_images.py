@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
+
 from workbench.workspace import images
 from workbench.workspace.images import (
     BMP,

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.unit.edit_reference import BOMS, ENDINGS, dominant, files, joined, mark_of, naive_lines
 from workbench.errors import ToolError
 from workbench.workspace import lines
 from workbench.workspace.lines import is_text, measure, parse
-
-from tests.unit.edit_reference import BOMS, ENDINGS, dominant, files, joined, mark_of, naive_lines
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3, 16 * 1024], autouse=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from workbench.workspace.globs import compile_glob
 from workbench.workspace.listing import LIST_BUDGET_CHARACTERS, NoSuchFolder, NotAFolder, list_entries, select_files
 from workbench.workspace.manifest import Entry

@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from workbench.workspace.paths import (
     PATH_BYTES,
     SEGMENT_BYTES,

@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from workbench.errors import ToolError
 from workbench.workspace.cuts import cut_after, cut_before
 from workbench.workspace.lines import parse

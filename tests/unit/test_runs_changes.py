@@ -8,6 +8,7 @@ import unicodedata
 from typing import Any
 
 import pytest
+
 from workbench.runs import changes
 from workbench.runs.changes import EMPTY_SHA256, Untrusted, Wanted, read, weigh
 from workbench.workspace.manifest import Entry

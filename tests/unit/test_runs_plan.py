@@ -7,6 +7,7 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from workbench.runs import plan
 from workbench.runs.plan import PART_BYTES, Mount, Plan, Source, build, from_entries
 from workbench.workspace.manifest import Entry

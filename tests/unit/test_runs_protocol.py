@@ -10,6 +10,7 @@ import zlib
 from typing import Any
 
 import pytest
+
 from workbench.errors import InvalidRequest
 from workbench.runs import protocol
 from workbench.runs.plan import PART_BYTES

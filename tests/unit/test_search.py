@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from workbench.workspace.excerpts import CONTEXT_LINE_CHARACTERS, WHOLE_LINE_CHARACTERS
 from workbench.workspace.lines import parse
 from workbench.workspace.matching import LINES_PER_QUERY, InvalidQueries, Matcher

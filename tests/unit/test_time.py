@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from workbench.arithmetic import times
 from workbench.arithmetic.tools import current_time
 from workbench.clock import ManualClock

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from workbench.arithmetic import units
 from workbench.arithmetic.tools import convert_units
 from workbench.errors import ToolError
