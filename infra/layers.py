@@ -64,8 +64,19 @@ def _installer(target: Path) -> list[str]:
         platform = ["--python-platform", "aarch64-manylinux_2_28", "--only-binary", ":all:"]
         return [uv, "pip", "install", "--quiet", *platform, *checked]
     platform = ["--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"]
-    implementation = ["--implementation", "cp", "--only-binary=:all:", "--no-compile", "--disable-pip-version-check"]
-    return [sys.executable, "-m", "pip", "install", "--quiet", *platform, *implementation, *checked]
+    # pip would compare each package with the Python that runs pip; the lock has chosen for the functions' Python.
+    implementation = ["--implementation", "cp", "--only-binary=:all:", "--no-compile", "--ignore-requires-python"]
+    return [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        *platform,
+        *implementation,
+        *checked,
+    ]
 
 
 def _prune(target: Path) -> None:

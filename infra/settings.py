@@ -88,7 +88,6 @@ class DeploymentSettings(_Group):
     sandbox: Sandbox = Field(default_factory=Sandbox)
     sandbox_image: str = BUILD_IMAGE
     sandbox_env: dict[str, str] = Field(default_factory=dict)
-    warm_sandboxes: int = Field(default=0, ge=0, le=50)
     runs_at_once: int = Field(default=20, ge=1, le=1_000)
     zones: Literal[1, 2, 3] = 2
     grace_days: int = Field(default=30, ge=1, le=3_650)
@@ -165,7 +164,6 @@ class DeploymentSettings(_Group):
                 "ask_from": self.ask_from,
                 "deny_from": self.deny_from,
                 "sandbox_env": self.sandbox_env,
-                "warm_sandboxes": self.warm_sandboxes,
                 "runs_at_once": self.runs_at_once,
                 "run_memory_bytes": self.sandbox.run_memory_mib * MIB,
                 "run_disk_bytes": self.sandbox.run_disk_mib * MIB,
