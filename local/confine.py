@@ -14,9 +14,10 @@ import struct
 import sys
 from typing import NoReturn
 
-sys.path[:] = [*sys.path[1:], os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+# -I keeps our folder off the path; the package goes last, so that no neighbour shadows the library.
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from sandbox_container import kernel, supervisor  # noqa: E402 - the path has to be set first
+from sandbox_container import kernel, supervisor
 
 # Covered only in our own mount namespace, until it is no part of the new root any more.
 _SCAFFOLD = "/mnt"

@@ -48,7 +48,7 @@ print(json.dumps({
     "chroot": attempt(lambda: os.chroot("/")),
     "environ": attempt(lambda: open("/proc/%s/environ" % sys.argv[1], "rb").read()),
     "root": attempt(lambda: open("probe", "x")),
-    "session": os.getsid(0) == os.getpid() or os.getppid() == 1,
+    "session": os.getsid(0) == os.getpid(),
 }))
 """
 

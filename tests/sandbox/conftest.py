@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +27,7 @@ SUPERVISOR = Path(__file__).resolve().parents[2] / "sandbox_container"
 SHARED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp")
 # Starting, probing, claiming, reading back and reporting, on a busy machine.
 GRACE_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 # A disk of its own for the working directory, as the task definition gives it; everything else is the machine's.
 ON_A_MEMORY_DISK = 'mount -t tmpfs -o size=160m,nr_inodes=30000,mode=755 sandbox "$WORKBENCH_ROOT" && exec "$0" "$@"'
 
@@ -40,7 +43,14 @@ class Started:
         self.process, self.uid = process, uid
 
     def wait(self) -> int:
-        return int(self.process.wait())
+        """Its exit status; a supervisor that does not end fails the test instead of holding it up."""
+        ended: queue.Queue[int] = queue.Queue()
+        threading.Thread(target=lambda: ended.put(self.process.wait()), daemon=True).start()
+        try:
+            return ended.get(timeout=WAIT_SECONDS)
+        except queue.Empty:
+            self.process.kill() if isinstance(self.process, subprocess.Popen) else self.process.stop()
+            raise AssertionError(f"the supervisor did not end within {WAIT_SECONDS} s") from None
 
 
 class Sandbox:
@@ -126,6 +136,7 @@ def without_faults(route: RouteServer) -> Iterator[None]:
     route.calls.clear()
     yield
     route.fault = None
+    route.forget_jobs()
 
 
 def as_process(payload: Payload, root: Path) -> Start:
