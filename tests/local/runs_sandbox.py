@@ -150,6 +150,8 @@ class Sandbox:
         """Send packs and changes; returns how many parts each stream has."""
         packs = [bytes(self.pack[at : at + PACK_BYTES]) for at in range(0, len(self.pack), PACK_BYTES)]
         for part, raw in enumerate(packs):
+            # On a busy machine a part takes long enough for the workflow to miss a sign of life.
+            self.good("heartbeat", stdout="", stderr="", outputBytes=0)
             self.good("output", stream="packs", part=part, **packed(raw))
         stream = b"".join(self.lines)
         if stream:

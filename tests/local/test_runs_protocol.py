@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 from workbench.clients import counting
 from workbench.http import Request
-from workbench.runs import sandbox_route, workflow
+from workbench.runs import sandbox_route, task_stopped, workflow
 from workbench.runs.items import admission_key, at_work_key
-from workbench.table import head_key, run_key
+from workbench.table import Update, head_key, run_key
 from workbench.tools.path import call_tool
 from workbench.workspace import head as lease
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("alone")
 
 SETTINGS = {
     "lease_seconds": 8.0,
-    "heartbeat_seconds": 0.5,
+    "heartbeat_seconds": 1.0,
     "skew_seconds": 0.1,
     "busy_wait_seconds": 1.0,
     "claim_seconds": 5,
@@ -227,6 +228,13 @@ def test_parts_that_are_not_what_they_say_are_refused(sandbox: Sandbox) -> None:
     ]
     for lie in lies:
         assert sandbox.op("output", **lie)[0] == 400
+    sandbox.finish()
+
+
+def test_a_part_is_stored_once(sandbox: Sandbox) -> None:
+    for _ in range(2):
+        assert sandbox.op("output", stream="packs", part=0, **packed(b"first")) == (200, {})
+    assert sandbox.op("output", stream="packs", part=0, **packed(b"second"))[0] == 409
     sandbox.finish()
 
 
@@ -549,6 +557,25 @@ def test_a_task_that_ends_after_its_report_changes_nothing_about_it(begin: Begin
     assert final(answer)["structured"]["created"] == ["a.txt"]
 
 
+def test_the_news_of_a_task_s_end_is_harmless_when_repeated_or_unknown(
+    system: LocalSystem, begin: Begin, launcher: Launcher, api: Api
+) -> None:
+    def news(sandbox: object, **detail: Any) -> dict[str, Any]:
+        return {"detail": {"lastStatus": "STOPPED", "startedBy": sandbox, "stoppedReason": "Scaled in", **detail}}
+
+    answer = begin()
+    started = launcher.next(api).claimed()
+    for event in (news("sbx_unknown"), news(None), news(started.id, lastStatus="RUNNING"), {}):
+        task_stopped.handler(event, None)
+    assert record(system, started)["status"] == "running"
+    for _ in range(3):
+        task_stopped.handler(news(started.id), None)
+    made = final(answer)
+    assert (made["error"]["code"], "Scaled in" in text(made)) == ("SANDBOX_UNAVAILABLE", True)
+    task_stopped.handler(news(started.id), None)
+    assert record(system, started)["status"] == "failed"
+
+
 def test_a_silent_sandbox_is_given_up(
     system: LocalSystem, talk: Talk, begin: Begin, launcher: Launcher, api: Api
 ) -> None:
@@ -585,6 +612,28 @@ def test_cancelling_the_turn_stops_the_run(
     made = final(answer)
     assert (made["outcome"], made["error"]["code"]) == ("error", "SANDBOX_ERROR")
     assert talk.files() == {}
+    free(system, talk)
+
+
+def test_no_run_begins_behind_the_back_of_a_turn_that_ends(
+    system: LocalSystem, talk: Talk, launcher: Launcher, api: Api
+) -> None:
+    finished = threading.Event()
+
+    def finish_first(_service: str, operation: str) -> None:
+        # Between the call's look at its turn and its first write.
+        if operation == "PutObject" and not finished.is_set():
+            finished.set()
+            api("POST", f"/v1/turns/{talk.turn}/finish", {"outcome": "cancelled", "text": ""})
+
+    system.runtime.clients.hook = finish_first
+    try:
+        refused = talk.send("run_code", {"code": "pass"})
+    finally:
+        system.runtime.clients.hook = None
+    assert finished.is_set()
+    assert refused.status == 409 or refused.json["error"]["code"] == "not_allowed"
+    assert launcher.idle
     free(system, talk)
 
 
@@ -684,6 +733,7 @@ def test_a_conversation_runs_one_program_at_a_time(
     assert refused["error"]["details"]["run"] == sandbox.run
     assert launcher.idle
     sandbox.finish()
+    assert api("GET", f"/v1/runs/{sandbox.run}?wait=20").json["run"]["status"] == "succeeded"
     answer = begin("second")
     launcher.next(api).claimed().finish(stdout="second")
     assert final(answer)["structured"]["stdout"] == "second"
@@ -716,12 +766,26 @@ def test_a_run_that_a_crash_left_behind_blocks_nobody_for_ever(
     with held("abort"):
         started.task.end()
         table = system.runtime.table
-        change = workflow.Update().set("deadline", system.runtime.clock.now() - 1)
+        change = Update().set("deadline", system.runtime.clock.now() - 1)
         table.update(run_key(started.run), change)
         second = begin("second")
         launcher.next(api).claimed().finish()
         assert final(second)["outcome"] == "ok"
-    assert final(answer)["error"]["code"] == "SANDBOX_UNAVAILABLE"
+        assert final(answer)["error"]["code"] == "SANDBOX_UNAVAILABLE"
+
+
+def test_asking_again_for_a_run_that_a_crash_left_behind_ends_it(
+    system: LocalSystem, talk: Talk, launcher: Launcher, api: Api
+) -> None:
+    talk.send("run_code", {"code": "pass"}, call="left", wait=0)
+    started = launcher.next(api).claimed()
+    with held("abort"):
+        started.task.end()
+        change = Update().set("deadline", system.runtime.clock.now() - 1)
+        system.runtime.table.update(run_key(started.run), change)
+        made = talk.call("run_code", call="left", code="pass")
+        assert made["error"]["code"] == "SANDBOX_UNAVAILABLE"
+        free(system, talk)
 
 
 # ---------------------------------------------------------------- waiting
@@ -1036,6 +1100,30 @@ def test_one_bad_input_refuses_the_call_and_is_named(
     ((_kind, (named, *_)),) = arguments.items()
     assert (named["id"] if isinstance(named, dict) else named) in text(made)
     assert launcher.idle
+
+
+def test_an_artifact_is_mounted_for_those_it_is_shared_with_only(
+    talk: Talk, api: Api, unique: str, launcher: Launcher, threads: ThreadPoolExecutor
+) -> None:
+    talk.put("plan.txt", b"secret plan")
+    exported = talk.ok("export_artifact", path="plan.txt")["structured"]["artifact"]
+    eve = {"user": f"eve-{unique}", "department": "sales"}
+    other = Talk.open(api, f"{unique}-other", caller=eve)
+    wanted = {"code": "pass", "artifacts": [{"id": exported}]}
+    refused = other.call("run_code", **wanted)
+    assert refused["error"]["code"] == "not_found"
+    assert "plan.txt" not in text(refused)
+    assert launcher.idle
+    shared = api("PUT", f"/v1/artifacts/{exported}/sharing", {"people": [eve["user"]]})
+    assert shared.status == 200, shared.body
+    answer = threads.submit(other.call, "run_code", **wanted)
+    started = launcher.next(api).claimed()
+    assert b"secret plan" in started.inputs().values()
+    started.finish()
+    assert final(answer)["outcome"] == "ok"
+    assert (
+        other.call("run_code", code="pass", artifacts=[{"id": exported, "version": 7}])["error"]["code"] == "not_found"
+    )
 
 
 def test_a_ref_of_another_conversation_is_not_there(talk: Talk, api: Api, unique: str, launcher: Launcher) -> None:

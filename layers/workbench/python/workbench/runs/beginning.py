@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from workbench.clock import iso
-from workbench.errors import ToolError, WorkspaceBusy
+from workbench.conversations.turns import OPEN
+from workbench.errors import ToolError
 from workbench.logs import logger
 from workbench.runs import admission, ending, wording
 from workbench.runs.claiming import run_seconds
@@ -42,6 +43,7 @@ from workbench.table import (
     head_key,
     put,
     run_key,
+    turn_key,
 )
 from workbench.tools.recording import NOT_DONE
 
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 SPARE_SECONDS = 900
 TRIES = 3
 # Where each write stands in the transaction, so that a false condition can be told.
-CALL_AT, RUN_AT, PLACE_AT, ADMISSION_AT, HEAD_AT = range(5)
+CALL_AT, RUN_AT, PLACE_AT, ADMISSION_AT, HEAD_AT, TURN_AT = range(6)
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,8 @@ def _operations(turn: Turn, record: Item) -> list[Operation]:
         put(place, ABSENT),
         admission.enter(turn.runtime, record["run"]),
         check(head_key(turn.conversation), ACTIVE),
+        # Ending a turn stops its run at work: none may begin behind its back.
+        check(turn_key(turn.id), Condition("#state = :open", {"#state": "state"}, {":open": OPEN})),
     ]
 
 
@@ -194,13 +198,22 @@ def _make_way(turn: Turn, record: Item, failed: ConditionFailed) -> Item:
     if failed.failed(ADMISSION_AT) and not admission.throw_out_finished(runtime):
         raise admission.full(runtime)
     if failed.failed(HEAD_AT):
-        raise WorkspaceBusy("The conversation is being deleted. Nothing was run.")
+        raise ToolError("The conversation was deleted. Nothing was run.", code="not_allowed")
+    if failed.failed(TURN_AT):
+        raise ToolError("The turn was finished. Nothing was run. Open a new turn.", code="not_allowed")
     if failed.failed(RUN_AT):
         # The same call was tried before and may be sent again: this is its next attempt.
         earlier = runtime.table.get(run_key(record["run"]))
         if earlier is not None:
             record = record | {"attempt": earlier["attempt"] + 1}
     return record
+
+
+def end_if_stale(runtime: Runtime, record: Item) -> None:
+    """End a run that outlived every deadline: whatever worked for it is gone."""
+    if record["status"] not in FINAL and record["deadline"] <= runtime.clock.now():
+        lost = "The run was lost. The workspace is as it was before it. Try again in a new call."
+        give_up(runtime, record, ToolError(lost, code="SANDBOX_UNAVAILABLE"))
 
 
 def _end_stale_run(turn: Turn) -> None:
@@ -217,5 +230,4 @@ def _end_stale_run(turn: Turn) -> None:
     elif other["deadline"] > turn.clock.now():
         raise admission.one_at_a_time(place["run"])
     else:
-        lost = ToolError("The run was lost. The workspace is as it was before it.", code="SANDBOX_UNAVAILABLE")
-        give_up(turn.runtime, other, lost)
+        end_if_stale(turn.runtime, other)

@@ -17,7 +17,7 @@ from workbench.runtime import Runtime
 from workbench.settings import Settings
 from workbench.workspace.lines import measure
 from workbench.workspace.manifest import Entry, blob_key, pack_key
-from workbench.workspace.store import Commit, WorkingCopy, limit_exceeded
+from workbench.workspace.store import BlobGone, Commit, WorkingCopy, limit_exceeded
 
 # The call's record, which holds at most 400 KB, names the files for receipt and audit; the version names them all.
 LISTED_BYTES, FACTS_BYTES = 60_000, 60
@@ -187,7 +187,10 @@ class _Contents:
     def _bytes_of(self, piece: changes.Piece) -> bytes:
         pack = self._packs[piece.part]
         whole = Entry("", key=pack_key(pack.sha256), offset=piece.offset, length=piece.length, bytes=piece.length)
-        return self._store.read_whole_pack(self._conversation, whole)
+        try:
+            return self._store.read_whole_pack(self._conversation, whole)
+        except BlobGone as error:
+            raise Untrusted("names a pack that was never stored") from error
 
     def _entry(self, wanted: Wanted, data: bytes, key: str, offset: int) -> Entry:
         lines, characters = measure(data) or (None, None)

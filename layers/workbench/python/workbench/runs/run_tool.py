@@ -8,7 +8,7 @@ from pydantic import Field
 
 from workbench.errors import ToolError
 from workbench.runs import inputs, wording
-from workbench.runs.beginning import Order, begin, start
+from workbench.runs.beginning import Order, begin, end_if_stale, start
 from workbench.runs.items import shown_status
 from workbench.runs.waiting import look_until
 from workbench.table import Item, call_key, run_key, run_output_key
@@ -60,11 +60,11 @@ def run_code(
     Args:
         code: The whole program.
         language: What it is written in.
-        files: Ids of uploaded documents to mount as they were, under inputs/files/.
-        passages: Ids of uploaded documents whose passages to mount in order, as inputs/passages/<id>.json.
+        files: Ids of uploaded documents that this turn may use, to mount as they were under inputs/files/.
+        passages: Ids of such documents whose passages to mount in order, as inputs/passages/<id>.json.
         artifacts: Artifacts to mount under inputs/artifacts/, by id and optional version.
         tool_results: Up to 3 refs of earlier answers, to transform data without reading it: mounted in order as inputs/tool-results/1.json and so on, each with ref, toolName, isError and output.
-        skills: Names of skills whose files to mount under skills/<name>/.
+        skills: Names of skills that this turn may load, to mount their files under skills/<name>/.
         timeout_seconds: The program is killed after this many seconds.
     """  # noqa: E501 - a parameter's description is one line
     inputs.refuse_unavailable("files", files)
@@ -79,8 +79,10 @@ def run_code(
 def resume(turn: Turn, item: Item) -> Answer:
     """Wait on for a call whose record says that its run is at work; a run that a crash left unstarted is started."""
     record = turn.runtime.table.get(run_key(item["run"]))
-    if record is not None and record["status"] == "queued":
-        start(turn.runtime, record)
+    if record is not None:
+        end_if_stale(turn.runtime, record)
+        if record["status"] == "queued":
+            start(turn.runtime, record)
     return _wait(turn)
 
 

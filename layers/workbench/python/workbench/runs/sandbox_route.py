@@ -218,10 +218,15 @@ def take_output(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
             Body=raw,
         )
         return {}
-    runtime.workspaces.put(record["conversation"], pack_key(digest), raw)
     pk, sk = pack_item_key(record["run"], part)
     ttl = int(runtime.clock.now()) + RECORD_SECONDS
-    runtime.table.put({"PK": pk, "SK": sk, "part": part, "sha256": digest, "bytes": len(raw), "ttl": ttl})
+    item = {"PK": pk, "SK": sk, "part": part, "sha256": digest, "bytes": len(raw), "ttl": ttl}
+    try:
+        # First the item: a part is stored once, so that sending it again and again cannot fill the bucket.
+        runtime.table.put(item, Condition("attribute_not_exists(PK) OR sha256 = :same", {}, {":same": digest}))
+    except ConditionFailed as error:
+        raise Conflict(f"Part {part} was sent before with other bytes.") from error
+    runtime.workspaces.put(record["conversation"], pack_key(digest), raw)
     return {}
 
 
