@@ -183,6 +183,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
     "results": (items("ResultItems", *READ_ITEMS, of=(CONVERSATIONS,)), READ_RESULTS),
     "runs": (items("RunItems", *READ_ITEMS, of=(CONVERSATIONS, RUNS)), READ_RESULTS),
     "catalogue": (items("TurnItems", *READ_ITEMS, of=(CONVERSATIONS,)),),
+    "replay": (items("CallItems", "dynamodb:BatchGetItem", of=(CONVERSATIONS,)),),
     "artifacts": (
         items("ArtifactItems", *READ_ITEMS, of=(CONVERSATIONS, ARTIFACTS)),
         items("Sharing", "dynamodb:UpdateItem", of=(ARTIFACTS,)),

@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,11 @@ from workbench.errors import Internal, InvalidRequest, RequestError, Throttled, 
 from workbench.logs import logger
 
 Event = Mapping[str, Any]
+
+# No request of the API needs more; whatever walks or writes a decoded body may recurse this deep.
+NESTED_LEVELS = 200
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_ALL_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class Request:
 
     def json(self) -> dict[str, Any]:
         """The body as a JSON object; raises InvalidRequest saying where it breaks."""
+        if self.body.count(b"[") + self.body.count(b"{") > NESTED_LEVELS and _too_deep(self.body):
+            raise InvalidRequest(f"The body is nested in more than {NESTED_LEVELS} levels.")
         try:
             value = json.loads(self.body, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
@@ -137,6 +145,16 @@ def _as_request_error(error: WorkbenchError) -> RequestError:
                 details.setdefault("retryAfterSeconds", 1)
             return kind(error.message, **details)
     return Internal(error.message)
+
+
+def _too_deep(body: bytes) -> bool:
+    """True when arrays and objects of a JSON text nest too deeply; brackets inside strings do not count."""
+    depth = 0
+    for bracket in _STRING.sub(b"", body).translate(None, delete=_ALL_BUT_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > NESTED_LEVELS:
+            return True
+    return False
 
 
 def _no_constant(name: str) -> None:

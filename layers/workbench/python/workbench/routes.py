@@ -57,6 +57,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET /v1/results/{ref}", "results", "workbench.tools.results:get_result"),
     Route("GET /v1/runs/{run}", "runs", "workbench.runs.api:show"),
     Route("GET /v1/catalogue", "catalogue", "workbench.tools.formats:get_catalogue"),
+    Route("POST /v1/replay", "replay", "workbench.tools.replay_api:post_replay"),
     Route("GET /v1/approvals", "approvals", "workbench.tools.approvals:list_approvals"),
     Route("POST /v1/approvals/{approval}", "approvals", "workbench.tools.approvals:decide_approval"),
     Route("GET /v1/artifacts", "artifacts", "workbench.artifacts.api:list_artifacts"),
