@@ -93,6 +93,14 @@ def start_sandbox(
     return _start(payload, boundary, told, [])
 
 
+def prepare(*, unsafe: bool = False) -> None:
+    """Do ahead what the first start would wait for: build the programs' environment, find the boundary.
+
+    Raises :class:`SandboxUnavailable`.
+    """
+    _boundary(_payload(), unsafe)
+
+
 def stop(handle: SandboxProcess) -> None:
     """End a sandbox and everything it started."""
     handle.stop()

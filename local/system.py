@@ -119,6 +119,8 @@ class LocalSystem:
         try:
             self._send_logs_to_stderr(logging.INFO if verbose else logging.ERROR)
             self._start(port, settings or {}, start_sandbox or _starter(sandbox), special)
+            if start_sandbox is None and sandbox != "off":
+                threading.Thread(target=_prepare, args=(sandbox,), name="prepare", daemon=True).start()
         except BaseException:
             self.stop()
             raise
@@ -251,3 +253,13 @@ def _starter(sandbox: Sandbox) -> Start:
         return start_sandbox(sandbox_id, secret, route, environment=environment, unsafe=sandbox == "unsafe")
 
     return refuse if sandbox == "off" else launch
+
+
+def _prepare(sandbox: Sandbox) -> None:
+    """Have ready what the first run needs; where this machine lacks something, that run will say what."""
+    from local.launcher import SandboxUnavailable, prepare
+
+    try:
+        prepare(unsafe=sandbox == "unsafe")
+    except SandboxUnavailable as error:
+        log.info("code cannot be run: %s", error)
