@@ -41,7 +41,9 @@ def receipt(recorded: Iterable[Item]) -> dict[str, list[dict[str, Any]]]:
     for item in recorded:
         effects: Mapping[str, Any] = item.get("effects") or {}
         for path in effects.get("deleted", ()):
-            files.pop(path, None)
+            below = [name for name in files if name.startswith(path)] if path.endswith("/") else [path]
+            for name in below:
+                files.pop(name, None)
         for effect in effects.get("files", ()):
             entry = _facts("files", effect)
             before = files.pop(entry["path"], None)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer
 from workbench.tools.turn import Turn
-from workbench.workspace import lines
 from workbench.workspace.file_arguments import FileToWrite
 from workbench.workspace.guard import DeleteGuarded, LongFileExists, is_long, may_be_edited
-from workbench.workspace.looking import NoSuchFile, file_at
+from workbench.workspace.looking import file_at
 from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import check_folder, check_path, printable
 from workbench.workspace.seen import Sight
 from workbench.workspace.sources import stored_text
+
+LISTED_BYTES = 200_000
 
 
 def write(turn: Turn, files: Sequence[FileToWrite]) -> Answer:
@@ -22,14 +24,18 @@ def write(turn: Turn, files: Sequence[FileToWrite]) -> Answer:
     paths = [check_path(file.path) for file in files]
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
-        raise ToolError(f"`{twice}` stands twice in this call. Send each path once.", code="invalid_args", path=twice)
+        raise ToolError(
+            f"`{printable(twice)}` stands twice in this call. Nothing was written. Send each path once.",
+            code="invalid_args",
+            path=twice,
+        )
+    for file in files:
+        _refuse_both_or_neither(file)
+    _refuse_whole_replacement(turn, paths)
     staged = []
     for file, path in zip(files, paths, strict=True):
         data = _content(turn, file)
-        old = turn.workspace.entry(path)
-        if old is not None and old.kind == "file":
-            _refuse_whole_replacement(turn, old)
-        staged.append((file, old, turn.workspace.write(path, data)))
+        staged.append((file, turn.workspace.entry(path), turn.workspace.write(path, data)))
     said, facts, effects = [], [], []
     for file, old, new in staged:
         _note_seen(turn, file, new)
@@ -53,11 +59,17 @@ def _note_seen(turn: Turn, file: FileToWrite, new: Entry) -> None:
         turn.seen.forget(new.path)
 
 
-def _content(turn: Turn, file: FileToWrite) -> bytes:
+def _refuse_both_or_neither(file: FileToWrite) -> None:
     if (file.content is None) == (file.source is None):
+        given = "has neither" if file.content is None else "has both"
         raise ToolError(
-            f"`{printable(file.path)}` needs exactly one of content and source.", code="invalid_args", path=file.path
+            f"`{printable(file.path)}` {given}: give exactly one of content and source. Nothing was written.",
+            code="invalid_args",
+            path=file.path,
         )
+
+
+def _content(turn: Turn, file: FileToWrite) -> bytes:
     if file.source is not None:
         text = stored_text(turn.runtime, turn.conversation, file.source.ref, file.source.pointer)
     else:
@@ -84,18 +96,18 @@ def _content(turn: Turn, file: FileToWrite) -> bytes:
     return data
 
 
-def _refuse_whole_replacement(turn: Turn, old: Entry) -> None:
-    if not is_long(old):
-        return
-    document = lines.parse(turn.workspace.read(old))
-    longest = max(document.span(number)[1] - document.span(number)[0] for number in range(1, len(document) + 1))
-    turn.seen.set_flag(old.path, old.sha256)
-    raise LongFileExists(
-        old,
-        editable=may_be_edited(old, longest, turn.settings.read_budget_characters),
-        offers_edit=turn.offers("edit_file"),
-        offers_code=turn.offers("run_code"),
-    )
+def _refuse_whole_replacement(turn: Turn, paths: Sequence[str]) -> None:
+    """Refuse for the first long file of the batch, and remember every one that this call was going to replace."""
+    entries = [turn.workspace.entry(path) for path in paths]
+    long = [entry for entry in entries if entry is not None and entry.kind == "file" and is_long(entry)]
+    for entry in long:
+        turn.seen.set_flag(entry.path, entry.sha256)
+    if long:
+        raise LongFileExists(long[0], editable=_editable(turn, long[0]), offers=turn.offers)
+
+
+def _editable(turn: Turn, entry: Entry) -> bool:
+    return may_be_edited(entry, turn.workspace.read, turn.settings.read_budget_characters)
 
 
 def delete(turn: Turn, text: str, *, recursive: bool) -> Answer:
@@ -120,22 +132,40 @@ def delete(turn: Turn, text: str, *, recursive: bool) -> Answer:
                 path=path,
             )
     else:
-        raise NoSuchFile(path, [])
+        # Says so, with the names that come near.
+        gone = [file_at(turn, path)]
     for guarded in gone:
         if turn.seen.flag(guarded.path) is not None and is_long(guarded):
-            raise DeleteGuarded(guarded, offers_edit=turn.offers("edit_file"))
+            raise DeleteGuarded(guarded, editable=_editable(turn, guarded), offers=turn.offers)
     for one in gone:
         turn.workspace.delete(one.path)
         turn.seen.forget(one.path)
     if entry is not None and entry.kind == "folder":
         turn.workspace.delete(path)
+    folder = entry is None or entry.kind == "folder"
     files = [one for one in gone if one.kind == "file"]
     size = sum(one.bytes for one in files)
-    what = f"`{printable(path)}`" if len(gone) == 1 and gone[0].path == path else f"`{printable(path)}/`"
+    listed = _listed([one.path for one in files] or [path])
+    facts: dict[str, Any] = {"deleted": listed}
+    if len(listed) < len(files):
+        facts |= {"files": len(files), "truncated": True}
+    what = f"`{printable(path)}/`" if folder else f"`{printable(path)}`"
     answer = Answer.of(
         f"Deleted {what}: {len(files):,} {'file' if len(files) == 1 else 'files'}, {size:,} bytes. "
         f"The workspace is now at version {turn.head.version + 1}.",
-        deleted=[one.path for one in files] or [path],
+        **facts,
     )
-    answer.effects["deleted"] = [one.path for one in files]
+    # The version lists every path; a call's record is too small for them.
+    answer.effects["deleted"] = [f"{path}/" if folder else path]
     return answer
+
+
+def _listed(paths: Sequence[str]) -> list[str]:
+    """As many of the paths as an answer carries."""
+    room, listed = LISTED_BYTES, []
+    for path in paths:
+        room -= len(path.encode())
+        if room < 0:
+            break
+        listed.append(path)
+    return listed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from workbench.errors import ToolError
@@ -11,12 +12,17 @@ from workbench.tools.turn import Turn
 from workbench.workspace import edit as engine
 from workbench.workspace.edit import Edited
 from workbench.workspace.file_arguments import Edit
+from workbench.workspace.freshness import Freshness
+from workbench.workspace.lines import parse
 from workbench.workspace.looking import NoSuchFile, file_at
 from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import check_path, printable
-from workbench.workspace.seen import Sight, shift
+from workbench.workspace.refusals import ChangedSinceRead, NotRead
+from workbench.workspace.seen import Range, Sight, shift
 
 ARTIFACT_PREFIX = "art_"
+
+Earlier = Callable[[str], bytes | None]
 
 
 class StoredArtifact(ToolError):
@@ -32,7 +38,8 @@ class StoredArtifact(ToolError):
             else "This turn cannot change it."
         )
         super().__init__(
-            f"{artifact} is a stored artifact, not a file of the workspace; edit_file cannot change it. {way}",
+            f"{printable(artifact)} is a stored artifact, not a file of the workspace; edit_file cannot change it. "
+            f"{way}",
             artifact=artifact,
         )
 
@@ -45,17 +52,22 @@ def edit(turn: Turn, text: str, edits: Sequence[Edit] | None, append: str | None
     entry = _editable(turn, path)
     data = turn.workspace.read(entry)
     sight = turn.seen.sight(path)
-    if append is not None:
-        edited = engine.append(path, data, append)
-        known = sight.ranges if sight and sight.blob == entry.sha256 else ()
-        seen = shift(known, edited.spans)
-    else:
-        # Mixed forms are the engine's to refuse, hence no narrower type.
-        wanted: list[Any] = [one.as_engine(number) for number, one in enumerate(edits or (), 1)]
-        edited = engine.apply_edits(path, data, wanted, sight, entry.sha256, turn.workspace.blob)
-        seen = edited.seen
+    earlier = partial(turn.workspace.blob, place=sight.place if sight else "")
+    known = _still_seen(path, data, entry, sight, earlier)
+    try:
+        if append is not None:
+            edited = engine.append(path, data, append)
+        else:
+            # Mixed forms are the engine's to refuse, hence no narrower type.
+            wanted: list[Any] = [one.as_engine(number) for number, one in enumerate(edits or (), 1)]
+            edited = engine.apply_edits(path, data, wanted, sight, entry.sha256, earlier)
+    except (ChangedSinceRead, NotRead) as refusal:
+        # The refusal shows these lines and says that the edit may be sent again.
+        shown = Sight(entry.sha256, known, entry.place).and_also(refusal.details["shown"])
+        turn.seen.replace(path, shown, turn.clock.now())
+        raise
     new = turn.workspace.write(path, edited.data)
-    turn.seen.replace(path, Sight(new.sha256, seen), turn.clock.now())
+    turn.seen.replace(path, Sight(new.sha256, shift(known, edited.spans)), turn.clock.now())
     version = turn.head.version + 1
     answer = Answer.of(
         _words(path, edited, new, version),
@@ -66,6 +78,13 @@ def edit(turn: Turn, text: str, edits: Sequence[Edit] | None, append: str | None
     )
     answer.effects["files"] = [{"path": path, "mode": f"{new.mode:04o}", "created": False, "bytes": new.bytes}]
     return answer
+
+
+def _still_seen(path: str, data: bytes, entry: Entry, sight: Sight | None, earlier: Earlier) -> tuple[Range, ...]:
+    """What the turn has seen of the file as it is now: of one that somebody else changed, the lines that are left."""
+    if sight is None or sight.blob == entry.sha256:
+        return sight.ranges if sight else ()
+    return Freshness(parse(data, path), sight, entry.sha256, earlier).carried_over()
 
 
 def _editable(turn: Turn, path: str) -> Entry:

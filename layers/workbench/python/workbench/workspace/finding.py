@@ -38,7 +38,7 @@ def search_files(
 
     def files() -> Iterator[tuple[str, search.Loader]]:
         for entry in select_files(_at_and_below(turn, folder), folder, pattern):
-            if isinstance(entry, Entry) and (not after or entry.path.encode() > after.encode()):
+            if not after or entry.path > after:
                 found[entry.path] = entry
                 yield entry.path, _loader(turn, entry)
 
@@ -51,7 +51,7 @@ def search_files(
         lambda: turn.clock.monotonic() - began > SEARCH_SECONDS,
     )
     for shown, ranges in result.shown.items():
-        turn.seen.saw(shown, found[shown].sha256, ranges, turn.clock.now())
+        turn.seen.saw(shown, found[shown].sha256, ranges, turn.clock.now(), place=found[shown].place)
     return Answer.of(result.text, **result.structured())
 
 

@@ -44,6 +44,12 @@ class Freshness:
             return ()
         return tuple(run for one in self._sight.ranges for run in self._unchanged_runs(self._earlier, *one))
 
+    def carried_over(self) -> tuple[Range, ...]:
+        """Like :meth:`ranges`, with the earlier bytes fetched when the file is another one now."""
+        if self._sight is not None and not self._same_blob:
+            self._before()
+        return self.ranges()
+
     def _unchanged_runs(self, earlier: Document, first: int, last: int) -> Iterator[Range]:
         """The lines of a range that read as before, at once or one by one."""
         last = min(last, len(earlier), len(self._document))

@@ -6,11 +6,19 @@ what cannot be edited by the tools may be replaced, or is changed by code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workbench.errors import ToolError
+from workbench.workspace.lines import parse
 from workbench.workspace.manifest import Entry
+from workbench.workspace.paths import printable
 
 REPLACED_WHOLE_CHARACTERS = 4_000
 EDITED_FILE_BYTES = 1024 * 1024
+# What read_file may add to a line when it shows it: its number and what is said of the range.
+BESIDE_A_LINE_CHARACTERS = 600
+
+Offers = Callable[[str], bool]
 
 
 class LongFileExists(ToolError):
@@ -18,21 +26,21 @@ class LongFileExists(ToolError):
 
     code = "exists_long"
 
-    def __init__(self, entry: Entry, *, editable: bool, offers_edit: bool, offers_code: bool) -> None:
-        size = f"`{entry.path}` exists and has {entry.characters:,} characters in {entry.lines:,} lines"
-        rule = (
-            f"A file of more than {REPLACED_WHOLE_CHARACTERS:,} characters is not replaced whole. Nothing was written."
+    def __init__(self, entry: Entry, *, editable: bool, offers: Offers) -> None:
+        way = (
+            "Change the lines that need it with edit_file. To replace all of it, read every line first, then make "
+            f"one edit from startLine 1 to endLine {entry.lines}."
+            if editable and offers("edit_file")
+            else _way_out(editable=editable, offers=offers)
         )
-        if editable and offers_edit:
-            way = (
-                "Change the lines that need it with edit_file. To replace all of it, read every line first, then make "
-                f"one edit from startLine 1 to endLine {entry.lines}."
-            )
-        elif offers_code:
-            way = "It is too large, or its lines are too long, to read and edit in parts: change it with run_code."
-        else:
-            way = "Write to another path."
-        super().__init__(f"{size}. {rule} {way}", path=entry.path, characters=entry.characters, lines=entry.lines)
+        super().__init__(
+            f"`{printable(entry.path)}` exists and has {entry.characters:,} characters in {entry.lines:,} lines. "
+            f"A file of more than {REPLACED_WHOLE_CHARACTERS:,} characters is not replaced whole. "
+            f"Nothing was written. {way}",
+            path=entry.path,
+            characters=entry.characters,
+            lines=entry.lines,
+        )
 
 
 class DeleteGuarded(ToolError):
@@ -40,13 +48,23 @@ class DeleteGuarded(ToolError):
 
     code = "delete_guarded"
 
-    def __init__(self, entry: Entry, *, offers_edit: bool) -> None:
-        way = "Change it with edit_file instead." if offers_edit else "Write to another path instead."
+    def __init__(self, entry: Entry, *, editable: bool, offers: Offers) -> None:
         super().__init__(
-            f"`{entry.path}` is not deleted: this turn tried to replace it whole, and deleting it first would lose the "
-            f"parts that nobody asked about. Nothing was deleted. {way}",
+            f"`{printable(entry.path)}` is not deleted: this turn tried to replace it whole, and deleting it first "
+            "would lose the parts that nobody asked about. Nothing was deleted. "
+            f"{_way_out(editable=editable, offers=offers)}",
             path=entry.path,
         )
+
+
+def _way_out(*, editable: bool, offers: Offers) -> str:
+    if editable and offers("edit_file"):
+        return "Change it with edit_file instead."
+    if editable and offers("run_code"):
+        return "Change it with run_code instead."
+    if offers("run_code"):
+        return "It is too large, or its lines are too long, to be read and edited in parts: change it with run_code."
+    return "Write to another path instead."
 
 
 def is_long(entry: Entry) -> bool:
@@ -54,6 +72,10 @@ def is_long(entry: Entry) -> bool:
     return entry.characters is not None and entry.characters > REPLACED_WHOLE_CHARACTERS
 
 
-def may_be_edited(entry: Entry, longest_line: int, read_budget: int) -> bool:
+def may_be_edited(entry: Entry, read: Callable[[Entry], bytes], read_budget: int) -> bool:
     """True when read_file can show every line of the file, so that one edit from first to last is possible."""
-    return entry.bytes <= EDITED_FILE_BYTES and longest_line < read_budget
+    if entry.bytes > EDITED_FILE_BYTES:
+        return False
+    document = parse(read(entry))
+    longest = max(map(len, document.lines(1, len(document))), default=0)
+    return longest + BESIDE_A_LINE_CHARACTERS <= read_budget

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LONGER_SIDE_PIXELS = 1_568
 SENT_PIXELS = 1_150_000
+# A function's answer has 6 MB for everything, base64 included; only noise with transparency comes near.
+SENT_BYTES = 3_900_000
 # 50 million pixels take at most about 450 MB while they are converted.
 DECODED_PIXELS = 50_000_000
 # A progressive JPEG decodes its whole picture once for each scan; real ones have about ten.
@@ -208,6 +210,9 @@ def prepare(data: bytes, path: str, kind: Kind) -> Picture:
         shown, notes = _converted(image, kind, size)
         animated = _has_more_frames(image)
         media_type, encoded = _encoded(shown)
+        while len(encoded) > SENT_BYTES:
+            shown = shown.resize((shown.width * 3 // 4, shown.height * 3 // 4))
+            media_type, encoded = _encoded(shown)
     except Exception as error:  # decoders answer hostile bytes with any exception there is
         raise _unreadable(path, kind, "it is damaged or cut short") from error
     if animated:

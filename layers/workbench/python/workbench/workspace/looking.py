@@ -18,6 +18,9 @@ from workbench.workspace.reading import Page, ReadRequest
 
 SUGGESTED_NAMES = 3
 COMPARED_NAMES = 2_000
+COMPARED_CHARACTERS = 60
+# The pictures of one answer, which a function must be able to return: 6 MB with everything else, base64 included.
+PICTURES_BYTES = 4_000_000
 
 
 class NoSuchFile(ToolError):
@@ -57,9 +60,20 @@ def _near(turn: Turn, path: str) -> list[str]:
             names.append(entry.path)
         if len(names) == COMPARED_NAMES:
             break
-    base = path.rpartition("/")[2].casefold()
-    same = [name for name in names if name.rpartition("/")[2].casefold() == base]
-    return (same or difflib.get_close_matches(path, names, SUGGESTED_NAMES, 0.75))[:SUGGESTED_NAMES]
+    base = _last_name(path)
+    same = [name for name in names if _last_name(name).casefold() == base.casefold()]
+    if same:
+        return same[:SUGGESTED_NAMES]
+    # Only the ends are compared, and only of so many: comparing whole long names takes minutes.
+    ends: dict[str, str] = {}
+    for name in names:
+        ends.setdefault(_last_name(name)[-COMPARED_CHARACTERS:], name)
+    near = difflib.get_close_matches(base[-COMPARED_CHARACTERS:], ends, SUGGESTED_NAMES, 0.75)
+    return [ends[end] for end in near]
+
+
+def _last_name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def read(turn: Turn, requests: Sequence[ReadRequest]) -> Answer:
@@ -84,7 +98,8 @@ def read(turn: Turn, requests: Sequence[ReadRequest]) -> Answer:
     pages = [_without_refusal(page) for page in pages]
     for page in pages:
         if page.seen and page.path in entries:
-            turn.seen.saw(page.path, entries[page.path].sha256, [page.seen], turn.clock.now())
+            entry = entries[page.path]
+            turn.seen.saw(page.path, entry.sha256, [page.seen], turn.clock.now(), place=entry.place)
     structured: dict[str, Any] = {"files": [page.structured() for page in pages]}
     return Answer([TextPart(reading.render(pages)), *pictures], structured)
 
@@ -103,10 +118,17 @@ def _shown_otherwise(turn: Turn, path: str, data: bytes, pictures: list[ImagePar
         return images.describe_binary(path, data, offers=turn.offers)
     if not turn.vision:
         width, height = images.picture_size(data, path, kind)
-        return (
-            f"{printable(path)} is a {kind.name}, {width} x {height} pixels, {len(data):,} bytes. "
-            "The picture is left out, because this model cannot look at pictures."
-        )
+        return _left_out(path, data, kind, (width, height), "because this model cannot look at pictures.")
     picture = images.prepare(data, path, kind)
+    if sum(len(other.data) for other in pictures) + len(picture.data) > PICTURES_BYTES:
+        reason = "because this answer cannot carry any more. Read this path by itself."
+        return _left_out(path, data, kind, picture.source_size, reason)
     pictures.append(ImagePart(picture.media_type, picture.data))
     return picture.describe(path)
+
+
+def _left_out(path: str, data: bytes, kind: images.Kind, size: tuple[int, int], reason: str) -> str:
+    return (
+        f"{printable(path)} is a {kind.name}, {size[0]} x {size[1]} pixels, {len(data):,} bytes. "
+        f"The picture is left out, {reason}"
+    )

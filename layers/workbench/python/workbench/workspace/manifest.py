@@ -50,6 +50,12 @@ class Entry:
     def is_text(self) -> bool:
         return self.lines is not None
 
+    @property
+    def place(self) -> str:
+        """``key:offset:length`` of bytes that lie in a pack; empty when they are an object of their own."""
+        own_blob = self.key == blob_key(self.sha256) and self.offset == 0
+        return "" if own_blob or not self.key else f"{self.key}:{self.offset}:{self.length}"
+
 
 def blob_key(sha256: str) -> str:
     """Where a blob of its own lies, relative to the conversation's folder."""

@@ -7,7 +7,7 @@ the item never outgrows DynamoDB's 400 KB whatever the paths and however scatter
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Range = tuple[int, int]
@@ -73,10 +73,14 @@ def _within(ranges: Iterable[Range], first: int, last: int | None, offset: int) 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Lines ``ranges`` (sorted, disjoint, both ends included) of the file whose SHA-256 is ``blob``."""
+    """Lines ``ranges`` (sorted, disjoint, both ends included) of the file whose SHA-256 is ``blob``.
+
+    ``place`` says where its bytes lie when that is not an object of their own (see ``Entry.place``).
+    """
 
     blob: str
     ranges: tuple[Range, ...] = ()
+    place: str = ""
 
     def covers(self, first: int, last: int) -> bool:
         """True when every line from ``first`` to ``last`` was seen."""
@@ -90,7 +94,7 @@ class Sight:
             newest = set(new[-RANGES_PER_PATH:])
             by_worth = sorted(merged, key=lambda one: (one in newest, one[1] - one[0]), reverse=True)
             merged = tuple(sorted(by_worth[:RANGES_PER_PATH]))
-        return Sight(self.blob, merged)
+        return replace(self, ranges=merged)
 
 
 @dataclass
@@ -111,7 +115,10 @@ class Seen:
         """From the turn's item, which is empty before the turn has seen anything."""
         paths, flags = item.get("paths"), item.get("flags")
         sights = {
-            path: (Sight(value["blob"], merge((int(a), int(b)) for a, b in value["ranges"])), int(value["at"]))
+            path: (
+                Sight(value["blob"], merge((int(a), int(b)) for a, b in value["ranges"]), value.get("place", "")),
+                int(value["at"]),
+            )
             for path, value in (paths or {}).items()
         }
         marks = {path: mark if isinstance(mark, str) else int(mark) for path, mark in (flags or {}).items()}
@@ -123,17 +130,17 @@ class Seen:
         found = self._sights.get(path)
         return found[0] if found else None
 
-    def saw(self, path: str, blob: str, ranges: Iterable[Range], at: float) -> None:
+    def saw(self, path: str, blob: str, ranges: Iterable[Range], at: float, *, place: str = "") -> None:
         """Lines of ``blob`` were shown. They add to earlier ones of the same blob and replace those of another."""
         sight = self.sight(path)
         if sight is None or sight.blob != blob:
-            sight = Sight(blob)
+            sight = Sight(blob, place=place)
         self.replace(path, sight.and_also(ranges), at)
 
     def replace(self, path: str, sight: Sight, at: float) -> None:
         """After the turn's own write: all that it has seen of the file as it now is. ``at`` in Unix seconds."""
         self._sights.pop(path, None)  # so that the order of the map is that of sight
-        self._sights[path] = (Sight(sight.blob).and_also(sight.ranges), int(at))
+        self._sights[path] = (replace(sight, ranges=()).and_also(sight.ranges), int(at))
         self._changed["paths", path] = None
 
     def forget(self, path: str) -> None:
@@ -185,7 +192,8 @@ class Seen:
 
     def _value(self, path: str) -> dict[str, Any]:
         sight, at = self._sights[path]
-        return {"blob": sight.blob, "ranges": [list(one) for one in sight.ranges], "at": at}
+        value = {"blob": sight.blob, "ranges": [list(one) for one in sight.ranges], "at": at}
+        return {**value, "place": sight.place} if sight.place else value
 
     def _drop_flag(self, path: str) -> None:
         del self._flags[path]
@@ -205,4 +213,4 @@ class Seen:
 
 def _stored_bytes(path: str, sight: Sight) -> int:
     """About what DynamoDB counts: name, 64 hex digits, field names and times, a pair of numbers a range."""
-    return len(path.encode(errors="replace")) + 64 + 40 + 16 * len(sight.ranges)
+    return len(path.encode(errors="replace")) + 64 + 40 + len(sight.place) + 16 * len(sight.ranges)

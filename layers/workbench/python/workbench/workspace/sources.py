@@ -9,7 +9,10 @@ from workbench.errors import ToolError
 from workbench.ids import RESULT_PREFIX, CallId
 from workbench.runtime import Runtime
 from workbench.table import call_key
+from workbench.tools.arguments import decode, reported, shown
 from workbench.tools.recording import full_output, load_answer
+
+NAMES_SHOWN = 10
 
 
 def stored_text(runtime: Runtime, conversation: str, ref: str, pointer: str | None) -> str:
@@ -24,7 +27,7 @@ def stored_text(runtime: Runtime, conversation: str, ref: str, pointer: str | No
     )
     if item is None or item["state"] != "done":
         raise ToolError(
-            f"There is no stored result {ref!r} in this conversation. Use the `ref` of an earlier answer.",
+            f"There is no stored result {shown(ref)} in this conversation. Use the `ref` of an earlier answer.",
             code="not_found",
             ref=ref,
         )
@@ -32,7 +35,7 @@ def stored_text(runtime: Runtime, conversation: str, ref: str, pointer: str | No
     if not pointer:
         return text
     try:
-        document = json.loads(text)
+        document = decode(text)
     except ValueError:
         document = load_answer(runtime, item)["structured"]
     value = _pick(document, pointer)
@@ -41,7 +44,10 @@ def stored_text(runtime: Runtime, conversation: str, ref: str, pointer: str | No
 
 def _pick(value: Any, pointer: str) -> Any:
     if not pointer.startswith("/"):
-        raise ToolError("pointer is a JSON pointer: it begins with /, such as /files/0/path.", code="invalid_args")
+        raise ToolError(
+            "pointer is a JSON pointer: it begins with /, such as /files/0/path. Nothing was written.",
+            code="invalid_args",
+        )
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and name in value:
@@ -49,10 +55,19 @@ def _pick(value: Any, pointer: str) -> Any:
         elif isinstance(value, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(value):
             value = value[int(name[:9])]
         else:
-            there = sorted(value)[:10] if isinstance(value, dict) else f"a {type(value).__name__}"
             raise ToolError(
-                f"The pointer {pointer!r} finds nothing at {name!r}; what is there: {there}.",
+                f"The pointer {shown(pointer)} finds nothing at {shown(name)}; what stands there: {_described(value)}. "
+                "Nothing was written.",
                 code="not_found",
-                pointer=pointer,
+                pointer=reported(pointer),
             )
     return value
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, dict):
+        names = ", ".join(map(shown, sorted(value)[:NAMES_SHOWN]))
+        return f"an object with {names or 'nothing in it'}{', …' if len(value) > NAMES_SHOWN else ''}"
+    if isinstance(value, list):
+        return f"a list of {len(value):,}, counted from 0"
+    return f"the value {shown(value)}"

@@ -184,10 +184,15 @@ class WorkingCopy:
             return self.contents[entry.sha256]
         return self._store.read_whole_pack(self.head.conversation, entry)
 
-    def blob(self, digest: str) -> bytes | None:
-        """The bytes of a blob this workspace had in an earlier version, or None when they are gone."""
+    def blob(self, digest: str, place: str = "") -> bytes | None:
+        """The bytes of a blob this workspace had in an earlier version, or None when they are gone.
+
+        ``place`` is what :attr:`Entry.place` said of it then.
+        """
+        key, offset, length = place.rsplit(":", 2) if place else (blob_key(digest), "0", "1")
+        entry = Entry("", sha256=digest, key=key, offset=int(offset), length=int(length), bytes=int(length))
         try:
-            return self._store.read(self.head.conversation, Entry("", sha256=digest, key=blob_key(digest), bytes=1))
+            return self._store.read(self.head.conversation, entry)
         except BlobGone:
             return None
 
