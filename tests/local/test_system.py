@@ -8,6 +8,7 @@ import json
 import os
 import queue
 import secrets
+import select
 import signal
 import socket
 import subprocess
@@ -624,6 +625,52 @@ def test_serve_takes_the_port_it_is_given_or_says_why_not(serving: Callable[...,
     assert (status, out) == (0, "")
     assert "conversation.create" in err
     assert seconds < 2
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that ``pid`` has started, and theirs."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for ancestor in found:
+        found += [child for child, parent in parents.items() if parent == ancestor]
+    return found[1:]
+
+
+def test_serve_takes_its_sandboxes_with_it(serving: Callable[..., Serving]) -> None:
+    server = serving("--unsafe-sandbox")
+    url = server.ready()
+
+    def post(path: str, body: Any, **headers: str) -> Any:
+        status, _headers, answer = get(url + path, "POST", json.dumps(body).encode(), headers)
+        assert status < 300, answer
+        return json.loads(answer)
+
+    post("/v1/conversations", {"id": "c", "owner": "u", "department": "d"})
+    caller = {"user": "u", "department": "d"}
+    opened = post("/v1/conversations/c/turns", {"caller": caller, "tools": ["run_code"], "model": {"name": "m"}})
+    call = {
+        "callId": "r",
+        "arguments": {"code": "print('here', flush=True)\nimport time\ntime.sleep(600)", "timeoutSeconds": 600},
+        "wait": 0,
+    }
+    path = f"/v1/turns/{opened['turn']['id']}/tools/run_code"
+    run = post(path, call, **{"X-Turn-Token": opened["token"]})["structured"]["run"]
+    deadline = time.monotonic() + 60
+    while "here" not in (shown := json.loads(get(f"{url}/v1/runs/{run}?wait=1")[2])["run"])["output"]["stdout"]:
+        assert shown["answer"] is None and time.monotonic() < deadline, shown
+
+    handles = [os.pidfd_open(pid) for pid in descendants(server.process.pid)]
+    assert len(handles) >= 2
+    status, seconds, _out, _err = server.end(signal.SIGTERM)
+    assert status == 0 and seconds < 2
+    for handle in handles:
+        ready, _, _ = select.select([handle], [], [], 5)
+        os.close(handle)
+        assert ready, "a process of the sandbox is still there"
 
 
 @pytest.mark.parametrize(
