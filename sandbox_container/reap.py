@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NoReturn, Protocol
 
@@ -18,6 +18,8 @@ from sandbox_container.settings import Settings, erase_secrets
 
 ROUNDS_SECONDS = 20.0
 _ROUND_SECONDS = 0.002
+_LINE_BYTES = 64 * 1024  # at most what a pipe takes at once; thousands of pids
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class StillAlive(Exception):
@@ -63,6 +65,8 @@ class Keeper(Protocol):
 
     def strike(self) -> None: ...
 
+    def memory(self, pids: Iterable[int]) -> int: ...
+
     def close(self) -> None: ...
 
 
@@ -85,9 +89,18 @@ class ByUser:
         return [process.pid for process in processes() if self._uid in process.uids and process.pid != self.pid]
 
     def strike(self) -> None:
-        os.write(self._commands, b"k")
-        if os.read(self._answers, 1) != b"k":
+        self._ask(b"end")
+
+    def memory(self, pids: Iterable[int]) -> int:
+        """Resident bytes, shared pages counted once. Only the sandbox's own user may look, or SYS_PTRACE."""
+        return int(self._ask(" ".join(map(str, pids)).encode()))
+
+    def _ask(self, command: bytes) -> bytes:
+        os.write(self._commands, command + b"\n")
+        answer = os.read(self._answers, _LINE_BYTES)
+        if not answer:
             raise StillAlive("the process that ends the sandbox is gone")
+        return answer
 
     def close(self) -> None:
         """End the helper."""
@@ -120,6 +133,9 @@ class ByDescent:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def memory(self, pids: Iterable[int]) -> int:
+        return proportional(pids)
+
     def close(self) -> None:
         return
 
@@ -137,13 +153,35 @@ def _jailer(settings: Settings, commands: int, answers: int) -> NoReturn:
         kernel.clear_capabilities()
         if settings.uid == 0 or os.getresuid() != (settings.jailer, settings.uid, settings.jailer):
             os._exit(1)  # with any other identity kill(-1) would end strangers
-        while os.read(0, 1):
-            with suppress(ProcessLookupError, PermissionError):  # nobody left
-                os.kill(-1, signal.SIGKILL)
-            os.write(1, b"k")
+        while command := os.read(0, _LINE_BYTES):
+            if command == b"end\n":
+                with suppress(ProcessLookupError, PermissionError):  # nobody left
+                    os.kill(-1, signal.SIGKILL)
+                os.write(1, b"0\n")
+            else:
+                os.write(1, b"%d\n" % proportional(map(int, command.split())))
     except OSError:
         os._exit(1)
     os._exit(0)
+
+
+def proportional(pids: Iterable[int]) -> int:
+    """Resident bytes of these processes, a page that n of them share counted as 1/n; all of it where hidden."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
+            try:
+                with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+                    total += next(int(line.split()[1]) for line in file if line.startswith(b"Pss:")) * 1024
+            except (PermissionError, StopIteration):
+                total += resident(pid)
+    return total
+
+
+def resident(pid: int) -> int:
+    """Resident bytes of one process, shared pages included. OSError when it is gone."""
+    with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+        return int(file.read(256).split()[1]) * _PAGE
 
 
 def collect(statuses: dict[int, int]) -> None:

@@ -120,6 +120,10 @@ class Supervisor:
         if os.listdir(settings.root):
             raise ValueError(f"{settings.root} is not empty: a sandbox is used once")
         os.chmod(settings.root, 0o755)  # noqa: S103 - the sandbox has to enter it
+        for folder in _SCRATCH_FOLDERS[:2]:
+            # A memory disk of a container may come with a mode that lets nobody but root in.
+            if settings.boundary == "user" and os.path.isdir(folder) and os.stat(folder).st_mode & 0o1777 != 0o1777:
+                os.chmod(folder, 0o1777)  # noqa: S103 - as /tmp is everywhere
         os.mkdir(settings.home, 0o700)
         fonts = os.path.join(os.path.dirname(os.path.dirname(settings.interpreter)), "share/workbench/matplotlib")
         cache = os.path.join(settings.home, "matplotlib")

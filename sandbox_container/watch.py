@@ -8,7 +8,7 @@ import os
 import select
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from sandbox_container import reap
@@ -20,7 +20,6 @@ LOOK_SECONDS = 0.05
 # Looking at memory must not take more than about a tenth of the time.
 _LOOK_SHARE = 10
 _READ_BYTES = 64 * 1024
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 # Inodes are memory too: a tree this far over its file limit could not be kept anyway.
 _INODES_PER_FILE = 8
 
@@ -157,36 +156,14 @@ class Watch:
         members = self._keeper.members()
         if self._over_disk(*self._disks.added()) and self._over_disk(*self._disks.surely_added(self._uid, members)):
             return "disk"
-        if _total(members, _resident) <= self._limits.memory_bytes:
+        resident = 0
+        for pid in members:
+            with suppress(OSError):  # it ended meanwhile
+                resident += reap.resident(pid)
+        if resident <= self._limits.memory_bytes:
             return None
         # Pages that several processes share were counted for each of them; look again, slower and fairly.
-        return "memory" if _total(members, _proportional) > self._limits.memory_bytes else None
+        return "memory" if self._keeper.memory(members) > self._limits.memory_bytes else None
 
     def _over_disk(self, size: int, inodes: int) -> bool:
         return size > self._limits.disk_bytes or inodes > _INODES_PER_FILE * self._limits.workspace_files
-
-
-def _total(members: Iterable[int], measure: Callable[[int], int]) -> int:
-    total = 0
-    for pid in members:
-        try:
-            total += measure(pid)
-        except (OSError, ValueError, IndexError):
-            continue  # it ended meanwhile
-    return total
-
-
-def _resident(pid: int) -> int:
-    with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
-        return int(file.read(256).split()[1]) * _PAGE
-
-
-def _proportional(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            for line in file:
-                if line.startswith(b"Pss:"):
-                    return int(line.split()[1]) * 1024
-    except PermissionError:  # needs SYS_PTRACE in a container
-        return _resident(pid)
-    return 0

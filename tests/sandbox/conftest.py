@@ -1,7 +1,8 @@
-"""Two ways to start the supervisor, one way to judge a run.
+"""Three ways to start the supervisor, one way to judge a run.
 
 ``process``: the supervisor as a process, as Fargate runs it: no namespace between the program and the machine, so that
 nothing but the supervisor's own guards holds. ``local``: through :mod:`local.launcher`, as the local system runs it.
+``bundle``: in an OCI container with Fargate's constraints.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import queue
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ import pytest
 from local import launcher
 from local.payload import Payload, payload_environment
 from sandbox_container import reap
+from tests.sandbox.bundle import Container, write_bundle
 from tests.sandbox.route_server import RouteServer, Run
 
 SUPERVISOR = Path(__file__).resolve().parents[2] / "sandbox_container"
@@ -163,6 +166,23 @@ def as_process(payload: Payload, root: Path) -> Start:
     return start
 
 
+def in_bundle(payload: Payload) -> Start:
+    def start(sandbox: str, secret: str, route: str) -> Started:
+        folder = Path(tempfile.mkdtemp(prefix="workbench-bundle-"))
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "WORKBENCH_SANDBOX": sandbox,
+            "WORKBENCH_SECRET": secret,
+            "WORKBENCH_ROUTE": route,
+            "WORKBENCH_INTERPRETER": str(payload.interpreter),
+            "WORKBENCH_NODE": str(payload.node),
+        }
+        write_bundle(folder, payload, SUPERVISOR, environment)
+        return Started(Container(folder, sandbox), None)
+
+    return start
+
+
 def as_local(sandbox: str, secret: str, route: str) -> Started:
     return Started(launcher.start_sandbox(sandbox, secret, route), None)
 
@@ -186,8 +206,13 @@ def local_sandbox(route: RouteServer, payload: Payload) -> Sandbox:
     return Sandbox(route, as_local)
 
 
-@pytest.fixture(params=["process", "local"])
+@pytest.fixture(scope="session")
+def bundle_sandbox(route: RouteServer, payload: Payload) -> Sandbox:
+    return Sandbox(route, in_bundle(payload))
+
+
+@pytest.fixture(params=["process", "local", "bundle"])
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """Every hostile program runs on both rungs."""
+    """Every hostile program runs on every rung."""
     found: Sandbox = request.getfixturevalue(f"{request.param}_sandbox")
     return found

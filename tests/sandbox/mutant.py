@@ -43,7 +43,7 @@ GUARDS = {
         setattr(reap, "erase_secrets", lambda: None),
     ),
     "reaping": lambda: setattr(supervisor.reap, "end_all", lambda keeper, statuses: reap.collect(statuses)),
-    "memory": lambda: setattr(watch, "_resident", lambda pid: 0),
+    "memory": lambda: setattr(reap, "resident", lambda pid: 0),
     "disk": lambda: setattr(watch.Watch, "_over_disk", lambda self, size, inodes: False),
     "output": lambda: setattr(output.Output, "too_large", False),
     "wall clock": lambda: setattr(supervisor, "Watch", _patient),
