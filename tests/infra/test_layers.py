@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,18 @@ def test_the_code_calls_no_service_that_was_pruned() -> None:
     source = (ROOT / "layers/workbench/python/workbench/clients.py").read_text()
     made = {part.split('"')[0] for part in source.split('self._make("')[1:]}
     assert made and made <= layers.BOTOCORE_SERVICES
+
+
+def test_every_package_that_the_code_imports_is_in_the_layer(wheels: Path) -> None:
+    imported: set[str] = set()
+    for source in (*layers.OWN.rglob("*.py"), *(ROOT / "functions").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "").split(".")[0])
+    shipped = {path.name.split(".")[0] for path in wheels.iterdir()}
+    assert imported - set(sys.stdlib_module_names) - {"workbench"} - shipped == set()
 
 
 def test_a_failed_installation_says_so_and_never_asks_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
