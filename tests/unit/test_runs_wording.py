@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from workbench import ids
 from workbench.clock import ManualClock
 from workbench.errors import ToolError

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from local.gateway import SANDBOX_PATH
 from workbench.clients import Clients
 from workbench.runs import workflow
-
-from local.gateway import SANDBOX_PATH
 
 PACK_BYTES = 4 * 1024 * 1024
 PATIENCE_SECONDS = 30
