@@ -45,13 +45,15 @@ from workbench.tools.approvals import pass_gate
 from workbench.tools.arguments import Given
 from workbench.tools.contract import Bound, Tool
 from workbench.tools.recording import CallFacts, failed, record
+from workbench.tools.sights import seen_operations
 from workbench.tools.turn import Turn
 from workbench.workspace.head import Head
 from workbench.workspace.seen import Seen
-from workbench.workspace.store import Commit
+from workbench.workspace.store import BlobGone, Commit
 
 # Conflicts are rare and short; this many losses in a row mean that somebody writes without pause.
 COMMIT_TRIES = 8
+UNFINISHED_CODES = frozenset({"timeout", "internal"})
 
 _workers = ThreadPoolExecutor(max_workers=64, thread_name_prefix="tool")
 
@@ -260,12 +262,22 @@ class _Call:
         assert self.bound is not None
         settings, clock = self.runtime.settings, self.runtime.clock
         waited_until = clock.monotonic() + settings.busy_wait_seconds
+        gone: BlobGone | None = None
         for attempt in range(COMMIT_TRIES):
             turn = self._turn()
             gate = pass_gate(turn, tool, self.bound.values)
             if isinstance(gate, Answer):
                 return self._commit(gate, turn, None)
-            answer = self._work(tool, turn, self.bound)
+            try:
+                answer = self._work(tool, turn, self.bound)
+            except BlobGone as error:
+                # Thinning dropped the version that this call began to read: the present one has what it needs.
+                gone = error
+                self._read_again()
+                continue
+            if answer.error is not None and answer.error.code in UNFINISHED_CODES:
+                # What such an attempt noted half-way, or notes even now, does not count.
+                turn = self._turn()
             if gate.approvals:
                 answer.effects["approvals"] = gate.approvals
             if answer.wire is not None:
@@ -274,19 +286,25 @@ class _Call:
                 return self._dress(answer)
             try:
                 commit = self._prepare(turn, answer)
+            except BlobGone as error:
+                gone = error
+                self._read_again()
+                continue
             except ToolError as error:
                 # Nothing of this attempt stands, what it had seen included.
                 answer, commit, turn = failed(error), None, self._turn()
             if commit is not None and self.head.leased(clock.now(), settings.skew_seconds):
                 if clock.monotonic() >= waited_until:
-                    return self._commit(failed(self.head.busy(clock.now())), turn, None)
+                    return self._commit(failed(self.head.busy(clock.now())), self._turn(), None)
                 clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
             else:
                 try:
-                    return self._commit(answer, turn, commit)
+                    return self._commit(answer, turn, commit, same_sight=attempt < COMMIT_TRIES // 2)
                 except (ConditionFailed, Contended):
                     clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
             self._read_again()
+        if gone is not None:
+            raise gone
         return self._commit(failed(self.head.busy(clock.now())), self._turn(), None)
 
     def _turn(self) -> Turn:
@@ -321,6 +339,8 @@ class _Call:
             self.attempts += 1
             try:
                 return tool.function(turn, **bound.values)
+            except BlobGone:
+                raise
             except ToolError as error:
                 if not (left and error.retryable):
                     return failed(error, "invalid_args" if error.code == "invalid_args" else "error")
@@ -348,8 +368,11 @@ class _Call:
             self._read_again()
             raise Conflict("The turn changed while this call was answered. Send it again.") from None
 
-    def _commit(self, answer: Answer, turn: Turn, commit: Commit | None) -> dict[str, Any]:
-        """The call's one final write. Raises ConditionFailed when head or record changed meanwhile."""
+    def _commit(self, answer: Answer, turn: Turn, commit: Commit | None, *, same_sight: bool = False) -> dict[str, Any]:
+        """The call's one final write. Raises ConditionFailed when head or record changed meanwhile.
+
+        With ``same_sight`` also when another call of the turn saw more of the same files: what both saw counts.
+        """
         facts = self._facts(planned_requests=1 + (len(commit.uploads()) if commit else 0))
         made = record(answer, facts, self.runtime.settings)
         operations: list[Operation] = [made.operation()]
@@ -357,7 +380,7 @@ class _Call:
             operations += commit.operations()
         if answer.error is None:
             operations += turn.operations
-        operations += self._seen_operations(turn) + self._breaker_operations(answer)
+        operations += seen_operations(turn, self.state.seen, same_sight) + self._breaker_operations(answer)
         uploads = commit.uploads() if commit else []
         if made.object_key is not None:
             uploads.append(lambda: self._put_answer(made))
@@ -371,17 +394,6 @@ class _Call:
         self.runtime.clients.s3.put_object(
             Bucket=self.runtime.settings.workspace_bucket, Key=made.object_key, Body=made.object_body
         )
-
-    def _seen_operations(self, turn: Turn) -> list[Operation]:
-        changed, removed = turn.seen.changes()
-        if not changed and not removed:
-            return []
-        change = Update()
-        for path, value in changed.items():
-            change.set(path, value)
-        for gone in removed:
-            change.remove(gone)
-        return [update(seen_key(turn.id), change)]
 
     def _breaker_operations(self, answer: Answer) -> list[Operation]:
         if self.tool is None:
