@@ -67,6 +67,9 @@ def test_an_edit_by_which_two_endings_would_melt_is_refused():
     assert refused.code == "unsafe_edit"
     assert refused.details["startLine"] == 2
     assert edit(b"a\rb\nc", ("b\n", "")).data == b"a\rc"
+    # Also where the one ending is new, and where two edits meet.
+    assert refusal(b"\rx\n\r", ("\rx", "\n")).code == "unsafe_edit"
+    assert refusal(b"a\rb\rcd\n", ("c", "\n"), ("d", "")).code == "unsafe_edit"
 
 
 def test_the_byte_order_mark_is_invisible_and_kept():

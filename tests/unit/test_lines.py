@@ -103,6 +103,7 @@ def test_parts_split_like_the_file(data):
     pieces = document.split(data[len(document.bom) :])
     assert pieces == [text + ending for text, ending in as_naive(data)]
     assert [document.ends_line(piece) for piece in pieces] == [bool(ending) for _, ending in as_naive(data)]
+    assert document.breaks_in(data[len(document.bom) :]) == sum(bool(ending) for _, ending in as_naive(data))
 
 
 @pytest.mark.parametrize("character", "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from workbench.workspace.hunks import Hunk, half_of_a_pair, new_text, with_file_breaks
@@ -160,23 +160,47 @@ def _match(haystack: Haystack, place: Place, edit: FindEdit, others: list[str]) 
 
 def _by_line(document: Document, matches: Sequence[_Match]) -> list[Hunk]:
     """Matches as hunks: those that share a line, or whose lines become one, belong together."""
-    hunks: list[Hunk] = []
+    groups: list[_Group] = []
     for match in matches:
-        hunk = Hunk(match.first, match.last, match.start, match.end, match.new, 0)
-        if hunks and hunk.first <= hunks[-1].last:
-            before = hunks.pop()
-            between = document.data[before.end : match.start]
-            new = before.new + between + match.new
-            hunk = Hunk(before.first, max(before.last, match.last), before.start, match.end, new, 0)
-        hunks.append(_with_whole_lines(document, hunk))
-    return hunks
+        if groups and match.first <= groups[-1].last:
+            group = groups[-1]
+            group.pieces += (document.data[group.end : match.start], match.new)
+            group.last, group.end = max(group.last, match.last), match.end
+        else:
+            groups.append(_Group(match.first, match.last, match.start, match.end, [match.new]))
+        _take_in_what_joins(document, groups[-1])
+    return [
+        Hunk(group.first, group.last, group.start, group.end, b"".join(group.pieces), _line_count(document, group))
+        for group in groups
+    ]
 
 
-def _with_whole_lines(document: Document, hunk: Hunk) -> Hunk:
-    """The hunk with its lines counted; where its last line loses its ending, the line that joins it is one of them."""
-    last = hunk.last
-    before = document.data[document.span(hunk.first)[0] : hunk.start]
-    lines = document.split(before + hunk.new + document.data[hunk.end : document.span(last)[2]])
-    if lines and not document.ends_line(lines[-1]) and document.has_line(last + 1):
-        last += 1
-    return replace(hunk, last=last, lines=len(lines))
+@dataclass(slots=True)
+class _Group:
+    """A hunk in the making; ``pieces`` are new texts and, between them, what is kept."""
+
+    first: int
+    last: int
+    start: int
+    end: int
+    pieces: list[bytes]
+
+    def whole_lines(self, document: Document) -> list[bytes]:
+        """The pieces with what is kept of the first and the last line around them."""
+        before = document.data[document.span(self.first)[0] : self.start]
+        after = document.data[self.end : document.span(self.last)[2]]
+        return [before, *self.pieces, after]
+
+
+def _take_in_what_joins(document: Document, group: _Group) -> None:
+    """Where the last line loses its ending, the line that follows becomes part of it."""
+    text = b"".join(group.whole_lines(document))
+    if text and not document.ends_line(text) and document.has_line(group.last + 1):
+        group.last += 1
+
+
+def _line_count(document: Document, group: _Group) -> int:
+    """Lines by the breaks in each piece: the guard then notices when the breaks of two pieces have become one."""
+    pieces = group.whole_lines(document)
+    text = b"".join(pieces)
+    return sum(map(document.breaks_in, pieces)) + (bool(text) and not document.ends_line(text))

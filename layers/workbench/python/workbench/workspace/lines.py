@@ -169,6 +169,10 @@ class Document:
         spans = (document.span(number) for number in range(1, len(document) + 1))
         return [part[start:after] for start, _, after in spans]
 
+    def breaks_in(self, part: bytes) -> int:
+        """How many line endings ``part`` holds, as in ``split``."""
+        return len(self.split(part)) - (bool(part) and not self.ends_line(part))
+
     def ends_line(self, part: bytes) -> bool:
         """True when ``part``, as in ``split``, closes with a line ending."""
         return any(part.endswith(ending.encode(self.encoding)) for ending in ("\n", "\r"))
