@@ -103,6 +103,8 @@ WRITE_WORKSPACES = workspace_objects("WriteWorkspaces", "s3:PutObject", under=("
 STAGED = ("tmp/runs",)
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
+# Nothing may be made for a person while everything of theirs is being erased.
+PERSON_FENCE = items("PersonFence", "dynamodb:ConditionCheckItem", of=(PEOPLE,))
 STOP_RUNS = answer_the_run_workflow("SendTaskFailure")
 START_RUNS = Grant("StartTheRunWorkflow", ("states:StartExecution",), lambda places: [places.run_machine])
 START_DELETION = Grant("StartDeletion", ("states:StartExecution",), lambda places: [places.delete_machine])
@@ -156,6 +158,7 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
         *TOOL_CALL,
         *READ_WORKSPACES,
         items("ExportItems", *READ_ITEMS, *WRITE_ITEMS, of=(ARTIFACTS,)),
+        PERSON_FENCE,
         artifact_objects("WriteArtifacts", "s3:PutObject", "s3:PutObjectTagging"),
     ),
 }
@@ -168,11 +171,17 @@ TOOL_GRANTS: dict[str, tuple[Grant, ...]] = {
 
 # Functions that are no tools: the API's groups of routes and the internal ones.
 FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
-    "conversations": (*REMOVAL, START_DELETION, artifact_objects("RemoveMarkers", "s3:DeleteObjectVersion")),
+    "conversations": (
+        *REMOVAL,
+        START_DELETION,
+        PERSON_FENCE,
+        artifact_objects("RemoveMarkers", "s3:DeleteObjectVersion"),
+    ),
     "turns": (
         items("TurnItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
         items("ExpiredVersions", "dynamodb:BatchWriteItem", of=(ARTIFACTS,)),
         artifact_objects("AttachFiles", "s3:PutObjectTagging"),
+        PERSON_FENCE,
         STOP_RUNS,
     ),
     "files": (
@@ -213,5 +222,13 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("SandboxItems", *READ_ITEMS, "dynamodb:UpdateItem", of=(RUNS, SANDBOXES)),
         STOP_RUNS,
     ),
-    "lifecycle": (*REMOVAL, artifact_objects("PutMarkers", "s3:DeleteObject")),
+    "people": (items("Erasures", "dynamodb:GetItem", "dynamodb:PutItem", of=(PEOPLE,)), START_DELETION),
+    "lifecycle": (
+        *REMOVAL,
+        artifact_objects("PutMarkers", "s3:DeleteObject"),
+        # Erasing a person leaves no version of a file behind, and no record of theirs.
+        index("ThingsOfAPerson", of=(PEOPLE,)),
+        items("ErasedRecords", *READ_ITEMS, "dynamodb:UpdateItem", "dynamodb:BatchWriteItem", of=(PEOPLE, ARTIFACTS)),
+        artifact_objects("EraseFiles", "s3:DeleteObjectVersion"),
+    ),
 }

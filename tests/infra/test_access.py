@@ -116,6 +116,8 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     _start_a_run(api)
     api("DELETE", "/v1/conversations/life", expect=202)
     _until(deletions_over)
+    _erase_a_person(api)
+    _until(deletions_over)
 
 
 def _work_with_files(api: Api, tool: Api, token: str) -> None:
@@ -231,6 +233,19 @@ def _tools(api: Api, turn: str, token: str) -> Api:
         return answer
 
     return use
+
+
+def _erase_a_person(api: Api) -> None:
+    """One with a conversation of their own, and with a turn in somebody else's."""
+    for conversation, owner in (("mine", "eve"), ("yours", "ada")):
+        api("POST", "/v1/conversations", {"id": conversation, "owner": owner, "department": "sales"}, expect=201)
+        body = {"caller": {"user": "eve", "department": "sales"}, "tools": "all"}
+        opened = api("POST", f"/v1/conversations/{conversation}/turns", body, expect=201)
+        tool = _tools(api, opened["turn"]["id"], opened["token"])
+        tool("export_artifact", content="of eve")
+    tool("run_code", code="import time; time.sleep(60)", wait=0, expect="running")
+    api("POST", "/v1/people/eve/erase", expect=202)
+    api("GET", "/v1/people/eve/erase")
 
 
 def _until(done: Callable[[], Any]) -> None:

@@ -61,7 +61,7 @@ class Machine:
         """One step until it has no more to do, as the state machine calls it."""
         head = self.runtime.table.get((f"C#{conversation}", "HEAD"))
         assert head is not None
-        event = {"step": step, "conversation": conversation, "deletion": head.get("deletion", "none")}
+        event = {"step": step, "conversation": conversation, "person": "", "deletion": head.get("deletion", "none")}
         while (answer := lifecycle.do_step(self.runtime, event)["next"]) == "again":
             pass
         return str(answer)
@@ -318,7 +318,7 @@ def test_a_step_that_comes_after_the_restore_removes_nothing(
     machine.request(conversation_api.restore, unique)
     assert_back(api, system, before)
     for step in STEPS:
-        event = {"step": step, "conversation": unique, "deletion": head["deletion"]}
+        event = {"step": step, "conversation": unique, "person": "", "deletion": head["deletion"]}
         assert lifecycle.do_step(machine.runtime, event) == {"next": "gone"}
     assert before.talk.again().files() == {"new.txt": b"a new life"}
 

@@ -57,6 +57,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET /v1/results/{ref}", "results", "workbench.tools.results:get_result"),
     Route("GET /v1/runs/{run}", "runs", "workbench.runs.api:show"),
     Route("GET /v1/catalogue", "catalogue", "workbench.tools.formats:get_catalogue"),
+    Route("GET /v1/openapi.json", "catalogue", "workbench.tools.openapi:get_openapi"),
     Route("POST /v1/replay", "replay", "workbench.tools.replay_api:post_replay"),
     Route("GET /v1/approvals", "approvals", "workbench.tools.approvals:list_approvals"),
     Route("POST /v1/approvals/{approval}", "approvals", "workbench.tools.approvals:decide_approval"),
@@ -64,6 +65,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET /v1/artifacts/{artifact}", "artifacts", "workbench.artifacts.api:show"),
     Route("GET /v1/artifacts/{artifact}/versions/{v}/content", "artifacts", "workbench.artifacts.api:content"),
     Route("PUT /v1/artifacts/{artifact}/sharing", "artifacts", "workbench.artifacts.api:share"),
+    Route("POST /v1/people/{user}/erase", "people", "workbench.conversations.people_api:erase"),
+    Route("GET /v1/people/{user}/erase", "people", "workbench.conversations.people_api:show"),
     Route(TOOL_ROUTE, FALLBACK, "workbench.tools.path:call_unknown_tool"),
 )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.artifacts import access, model, store
 from workbench.artifacts.model import Artifact, Kind, Origin
 from workbench.conversations.conversation import DAY_SECONDS
+from workbench.conversations.people import not_erasing
 from workbench.errors import ToolError
 from workbench.ids import is_part
 from workbench.table import (
@@ -157,7 +158,7 @@ def _operations(
     expires = now + turn.settings.unattached_days * DAY_SECONDS
     facts: dict[str, Any] = {"kind": kind, "name": wanted.name, "mediaType": wanted.media_type, "origin": wanted.origin}
     facts["source"] = _source(turn, wanted, identifier, number) if model.has_source(kind) else None
-    operations = [check(head_key(turn.conversation), ACTIVE)]
+    operations = [check(head_key(turn.conversation), ACTIVE), not_erasing(turn.caller.user)]
     operations.append(put(_version_item(turn, wanted, identifier, number, now, expires), ABSENT))
     if old is None:
         operations += [put(item, ABSENT) for item in _new_items(turn, facts, identifier, now, expires)]

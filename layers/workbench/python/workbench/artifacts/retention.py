@@ -92,6 +92,38 @@ def revive(runtime: Runtime, artifact: Artifact) -> None:
     _set_ttl(runtime, artifact_key(artifact.id), artifact.expires_at, Update().remove("retired"))
 
 
+def purge(runtime: Runtime, artifact: str, of_turn: str | None = None) -> bool:
+    """Remove an artifact for good, or only the versions that one turn made; True when there was something to remove."""
+    items = runtime.table.query(f"A#{artifact}")
+    versions = [item for item in items if item["SK"] != "META"]
+    meta = next((item for item in items if item["SK"] == "META"), None)
+    gone = [item for item in versions if of_turn in (None, item["turn"])]
+    if not gone and (of_turn is not None or meta is None):
+        return False
+    whole = len(gone) == len(versions)
+    keys = {object_key(artifact, item["version"]) for item in gone}
+    bucket = runtime.settings.artifact_bucket
+    stored, markers = objects.versions(runtime.clients, bucket, f"artifacts/{artifact}/")
+    # By version id: a plain delete of a versioned bucket only hides.
+    objects.delete(
+        runtime.clients,
+        bucket,
+        [
+            {"Key": entry["Key"], "VersionId": entry["VersionId"]}
+            for entry in [*stored, *markers]
+            if whole or entry["Key"] in keys
+        ],
+    )
+    removed = [(item["PK"], item["SK"]) for item in gone]
+    if whole and meta is not None:
+        removed.append((meta["PK"], meta["SK"]))
+    runtime.table.delete_many(removed)
+    if whole and meta is not None and meta.get("conversation"):
+        # Last, because it is what finds the artifact again should this end half-way.
+        runtime.table.delete_many([pointer_key(meta["conversation"], artifact)])
+    return True
+
+
 def _set_pointer_ttl(runtime: Runtime, artifact: Artifact, at: float | None) -> None:
     if artifact.conversation is not None:
         _set_ttl(runtime, pointer_key(artifact.conversation, artifact.id), at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench import ids
 from workbench.conversations import deletion, fields, restoring
 from workbench.conversations.conversation import ACTIVE_STATUS, Conversation, load
+from workbench.conversations.people import being_erased, not_erasing
 from workbench.errors import Conflict
 from workbench.http import Request, Response
 from workbench.logs import audit
@@ -34,8 +35,10 @@ def create(runtime: Runtime, request: Request) -> Response:
     # TTL deletes late: an id whose grace is over is free again, whether or not its items are gone already.
     free = Condition("attribute_not_exists(PK) OR purgeAt <= :now", {}, {":now": now})
     try:
-        runtime.table.transact([put(meta, free), put(empty_head(conversation))])
-    except ConditionFailed:
+        runtime.table.transact([put(meta, free), put(empty_head(conversation)), not_erasing(owner)])
+    except ConditionFailed as failed:
+        if not failed.failed(0):
+            raise being_erased() from None
         raise Conflict(f"There is a conversation `{conversation}` already. Choose another id.") from None
     audit("conversation.create", conversation=conversation)
     created = Conversation(conversation, owner, department, ACTIVE_STATUS, now)

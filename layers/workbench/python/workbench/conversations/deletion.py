@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -73,7 +74,8 @@ def begin(runtime: Runtime, conversation: str) -> Conversation:
     found = load(runtime, conversation)
     if not found.deleted:
         found = _entomb(runtime, conversation)
-    _start(runtime, found)
+    name = hashlib.sha256(f"{found.id}/{found.deletion}".encode()).hexdigest()
+    start_machine(runtime, name, {"conversation": found.id, "person": "", "deletion": found.deletion})
     return found
 
 
@@ -100,16 +102,11 @@ def _entomb(runtime: Runtime, conversation: str) -> Conversation:
     return load(runtime, conversation)
 
 
-def _start(runtime: Runtime, conversation: Conversation) -> None:
+def start_machine(runtime: Runtime, name: str, given: dict[str, Any]) -> None:
+    """Start DeleteConversation under ``name`` (64 characters at most), once however often this is called."""
     settings = runtime.settings
     wait = settings.deletion_wait_seconds
-    name = hashlib.sha256(f"{conversation.id}/{conversation.deletion}".encode()).hexdigest()[:64]
-    given = {
-        "conversation": conversation.id,
-        "deletion": conversation.deletion,
-        "waitSeconds": settings.longest_function_seconds if wait is None else wait,
-        "waited": False,
-    }
+    given = {**given, "waitSeconds": settings.longest_function_seconds if wait is None else wait, "waited": False}
     try:
         runtime.clients.stepfunctions.start_execution(
             stateMachineArn=settings.delete_state_machine, name=name, input=json.dumps(given)
@@ -242,7 +239,7 @@ def _remove(runtime: Runtime, items: list[Item]) -> None:
             continue
         if _is_turn(sort) and item["expiresAt"] > now:
             if "caller" in item:
-                runtime.table.transact([put(_stub(item))])
+                runtime.table.transact([put(stub(item))])
             continue
         if "run" in item:
             gone += [(record["PK"], record["SK"]) for record in runtime.table.query(run_key(item["run"])[0])]
@@ -254,7 +251,7 @@ def _is_turn(sort: str) -> bool:
     return sort.startswith("T#") and sort.count("#") == 1
 
 
-def _stub(turn: Item) -> Item:
+def stub(turn: Item) -> Item:
     """What stays of a turn until its token expires, so that its holder is told what happened instead of 401."""
     return {
         "PK": turn["PK"],

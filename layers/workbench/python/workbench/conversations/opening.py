@@ -11,6 +11,7 @@ from workbench.conversations import fields
 from workbench.conversations.conversation import PINS, Conversation
 from workbench.conversations.conversation import not_found as no_conversation
 from workbench.conversations.instructions import instructions
+from workbench.conversations.people import being_erased, not_erasing
 from workbench.conversations.turns import OPEN, choose_tools, make_token
 from workbench.errors import Conflict, InvalidRequest
 from workbench.ids import TurnId
@@ -34,6 +35,8 @@ from workbench.tools import catalogue
 
 # Two turns of one conversation that pin new tools at once are rare; the loser reads the winner's pins.
 PIN_TRIES = 5
+# Where the check of the person stands in the transaction.
+PERSON_AT = 0
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,9 @@ def open_turn(runtime: Runtime, conversation: str, asked: Asked) -> Opened:
         )
         try:
             runtime.table.transact(_operations(runtime, opened, asked, pins, pinned))
-        except ConditionFailed:
+        except ConditionFailed as failed:
+            if failed.failed(PERSON_AT):
+                raise being_erased() from None
             # Deleted meanwhile, or somebody else pinned a tool first: the next look tells which.
             continue
         return opened
@@ -158,6 +163,7 @@ def _operations(
         item["parent"] = str(asked.parent)
     seen_pk, seen_sk = seen_key(turn)
     operations = [
+        not_erasing(asked.caller["user"]),
         check(head_key(turn.conversation), ACTIVE),
         put(item, ABSENT),
         # Calls set entries inside these maps, which needs the maps to be there.

@@ -11,7 +11,7 @@ from workbench.conversations.deletion import ConversationBusy, Hold, NotThisDele
 from workbench.errors import Conflict
 from workbench.logs import audit
 from workbench.runtime import Runtime
-from workbench.table import ConditionFailed, Update, conversation_key, head_key, meta_key, update
+from workbench.table import Condition, ConditionFailed, Update, all_of, conversation_key, head_key, meta_key, update
 from workbench.workspace.manifest import PageTable
 
 # A step of the deletion may be at work; it is over soon, and the caller is a person who waits.
@@ -62,8 +62,10 @@ def _activate(hold: Hold) -> None:
     head.set("files", 0).set("bytes", 0).set("leaseUntil", 0).add("fence", 1)
     for gone in ("lease", "deletion", "swept", "purgeAt", "ttl"):
         head.remove(gone)
+    # Without grace (its owner is being erased) there is no way back.
+    in_grace = Condition("purgeAt > :now", {}, {":now": hold.runtime.clock.now()})
     operations = [
-        update(head_key(hold.conversation), head, hold.mine),
+        update(head_key(hold.conversation), head, all_of(hold.mine, in_grace)),
         update(meta_key(hold.conversation), Update().remove("purgeAt").remove("ttl")),
         update(conversation_key(hold.conversation, PINS), Update().remove("ttl")),
     ]

@@ -1,0 +1,274 @@
+"""Erasing a person: a fence first, then two passes over everything that is theirs, with a wait between them.
+
+The first pass removes contents and leaves what finds them again (conversation heads, turn records, in the index under
+the person's name); the second, past the index's lag and the longest function, removes those too. Every part may be
+repeated. What belongs to others stays: their conversations' files, and artifacts that no turn of the person touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from workbench import ids, objects
+from workbench.artifacts import retention, store
+from workbench.conversations import deletion
+from workbench.conversations.conversation import DELETED_STATUS
+from workbench.conversations.deletion import Hold, NotThisDeletion, holding
+from workbench.conversations.people import NOT_ERASING, person_key
+from workbench.errors import NotFound
+from workbench.ids import RUN_PREFIX, CallId, TurnId
+from workbench.logs import audit
+from workbench.runs.items import at_work_key
+from workbench.runs.verdict import stop_run
+from workbench.runtime import Runtime
+from workbench.table import (
+    PRESENT,
+    Condition,
+    ConditionFailed,
+    Item,
+    Key,
+    Update,
+    call_key,
+    head_key,
+    meta_key,
+    run_key,
+    turn_key,
+    update,
+)
+
+COUNTED = ("artifacts", "documents", "workspaces", "results")
+RUNNING, DONE = "running", "done"
+# How long the answer to an erasure can be asked for again.
+KEPT_SECONDS = 24 * 3600
+
+
+# ---------------------------------------------------------------- beginning
+
+
+def begin(runtime: Runtime, user: str) -> Item:
+    """Fence the person's records and start the erasure; the record of one that is at work is answered as it is."""
+    record = runtime.table.get(person_key(user))
+    if record is None or "erasing" not in record:
+        pk, sk = person_key(user)
+        fresh: Item = {"PK": pk, "SK": sk, "erasing": ids.random_part("era_"), "status": RUNNING}
+        fresh |= {"at": runtime.clock.now(), **dict.fromkeys(COUNTED, 0)}
+        try:
+            runtime.table.put(fresh, NOT_ERASING)
+        except ConditionFailed:
+            return begin(runtime, user)
+        record = fresh
+        audit("person.erase", erasure=record["erasing"])
+    _start(runtime, user, record["erasing"])
+    return record
+
+
+def _start(runtime: Runtime, user: str, erasure: str) -> None:
+    deletion.start_machine(
+        runtime, hashlib.sha256(erasure.encode()).hexdigest(), {"conversation": "", "person": user, "deletion": erasure}
+    )
+
+
+def read(runtime: Runtime, user: str) -> Item:
+    """The record of the latest erasure; NotFound when there is none, or none any more."""
+    record = runtime.table.get(person_key(user))
+    if record is None or "status" not in record:
+        raise NotFound("Nothing of this person was erased lately.")
+    return record
+
+
+def as_dict(user: str, record: Item) -> dict[str, Any]:
+    return {
+        "user": user,
+        "status": record["status"],
+        "counts": {name: record[name] for name in COUNTED},
+        "remains": "Backups of the table keep what was deleted for up to 35 days; logs hold ids and sizes but no "
+        "contents, for as long as this deployment keeps logs.",
+    }
+
+
+# ---------------------------------------------------------------- the steps
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One slice of work of one pass over a person's things."""
+
+    runtime: Runtime
+    user: str
+    erasure: str
+    last: bool
+    until: float
+
+    @property
+    def over(self) -> bool:
+        return self.runtime.clock.now() >= self.until
+
+    def count(self, what: str, number: int) -> None:
+        if number:
+            self.runtime.table.update(person_key(self.user), Update().add(what, number), self.mine)
+
+    @property
+    def mine(self) -> Condition:
+        """The record is still that of this erasure."""
+        return Condition("erasing = :erasing", {}, {":erasing": self.erasure})
+
+    def keys(self, partition: str, sort: Callable[[str], bool]) -> list[Key]:
+        """Keys of the person's items, by the index."""
+        found = self.runtime.table.query(f"P#{self.user}", index="gsi1")
+        return [(item["PK"], item["SK"]) for item in found if item["PK"].startswith(partition) and sort(item["SK"])]
+
+
+def do_step(runtime: Runtime, user: str, erasure: str, step: str, last: bool) -> str:
+    """``again``, ``on``, or ``gone`` when the erasure is done already."""
+    record = runtime.table.get(person_key(user))
+    if record is None or record.get("erasing") != erasure:
+        return "gone"
+    work = STEPS.get(step)
+    if work is None:
+        return "on"
+    until = runtime.clock.now() + deletion.SLICE_SECONDS
+    return "again" if work(Pass(runtime, user, erasure, last, until)) else "on"
+
+
+def erase_conversations(now: Pass) -> bool:
+    """The conversations that the person owns: workspace, records and artifacts, without grace."""
+    for pk, _sort in now.keys("C#", lambda sort: sort == "META"):
+        if now.over or _erase_conversation(now, pk.removeprefix("C#")):
+            return True
+    return False
+
+
+def _erase_conversation(now: Pass, conversation: str) -> bool:
+    runtime, table = now.runtime, now.runtime.table
+    found = table.get_many([meta_key(conversation), head_key(conversation)])
+    meta, head = found.get(meta_key(conversation)), found.get(head_key(conversation))
+    # The index lags: the id may have gone, or gone to somebody else.
+    if meta is None or head is None or meta["owner"] != now.user or ("erased" in head and not now.last):
+        return False
+    _entomb(runtime, conversation, head)
+    try:
+        with holding(runtime, conversation, "erasure") as hold:
+            deletion.stop_runs(hold)
+            now.count("results", _calls(runtime, f"C#{conversation}", "T#"))
+            if deletion.remove_workspace(hold) or deletion.remove_records(hold):
+                return True
+            for artifact in store.of_conversation(runtime, conversation):
+                if hold.over:
+                    return True
+                if retention.purge(runtime, artifact.id):
+                    now.count("artifacts", 1)
+            if now.last:
+                _remove_rest(hold)
+            else:
+                now.count("workspaces", 1)
+                table.update(head_key(conversation), Update().set("erased", now.erasure), hold.mine)
+    except NotThisDeletion:
+        return True
+    return False
+
+
+def _entomb(runtime: Runtime, conversation: str, head: Item) -> None:
+    """A tombstone whose grace is over: it is refused, and found by nobody who would restore it."""
+    at = runtime.clock.now()
+    change = Update().set("status", DELETED_STATUS).set("purgeAt", at).add("fence", 1)
+    change.set_if_absent("deletion", ids.random_part("del_"))
+    if head["status"] != DELETED_STATUS:
+        change.set("leaseUntil", 0).remove("lease")
+    runtime.table.transact(
+        [
+            update(head_key(conversation), change, PRESENT),
+            update(meta_key(conversation), Update().set("purgeAt", at), PRESENT),
+        ]
+    )
+
+
+def _remove_rest(hold: Hold) -> None:
+    table, partition = hold.runtime.table, f"C#{hold.conversation}"
+    heads = {meta_key(hold.conversation), head_key(hold.conversation)}
+    rest = [key for item in table.query(partition) if (key := (item["PK"], item["SK"])) not in heads]
+    table.delete_many(rest)
+    # Last what finds the conversation again, should this end half-way.
+    table.delete_many([head_key(hold.conversation), meta_key(hold.conversation)])
+
+
+def erase_turns(now: Pass) -> bool:
+    """The person's turns in conversations of others: results, records, and the artifacts that they made."""
+    for pk, sort in now.keys("C#", lambda sort: sort.startswith("T#")):
+        if now.over:
+            return True
+        _erase_turn(now, TurnId(pk.removeprefix("C#"), sort.removeprefix("T#")))
+    return False
+
+
+def _erase_turn(now: Pass, turn: TurnId) -> None:
+    runtime, table = now.runtime, now.runtime.table
+    record = table.get(turn_key(turn))
+    if record is None or ("caller" not in record and not now.last):
+        return
+    _stop_run_of(runtime, turn)
+    for export in record.get("exports", {}).values():
+        if retention.purge(runtime, export["artifact"], of_turn=str(turn)):
+            now.count("artifacts", 1)
+    now.count("results", _calls(runtime, *call_key(turn, "")))
+    _remove_prefix(runtime, f"results/{turn.conversation}/{turn.part}/")
+    pk, sort = turn_key(turn)
+    under_it = table.query(pk, f"{sort}#")
+    asked = [item for item in table.query(pk, "APPR#") if item.get("turn") == str(turn)]
+    runs = [part for item in under_it if "run" in item for part in table.query(run_key(item["run"])[0])]
+    table.delete_many((item["PK"], item["SK"]) for item in [*under_it, *asked, *runs])
+    if not now.last:
+        # The index must find it once more.
+        stub = deletion.stub(record) | {"gsi1pk": record["gsi1pk"], "gsi1sk": record["gsi1sk"]}
+        table.put(stub)
+    elif record["expiresAt"] > runtime.clock.now():
+        table.put(deletion.stub(record))
+    else:
+        table.delete_many([(pk, sort)])
+
+
+def _stop_run_of(runtime: Runtime, turn: TurnId) -> None:
+    work = runtime.table.get(at_work_key(turn.conversation))
+    call = CallId.parse(work["run"], RUN_PREFIX) if work else None
+    if work is not None and call is not None and call.turn == turn:
+        stop_run(runtime, work["run"])
+
+
+def erase_artifacts(now: Pass) -> bool:
+    """What the person owns wherever it was made, uploads among it, and the approvals that they gave for good."""
+    for pk, _sort in now.keys("A#", lambda sort: sort == "META"):
+        if now.over:
+            return True
+        if retention.purge(now.runtime, pk.removeprefix("A#")):
+            now.count("artifacts", 1)
+    table = now.runtime.table
+    table.delete_many((item["PK"], item["SK"]) for item in table.query(person_key(now.user)[0], "GRANT#"))
+    return False
+
+
+def settle(now: Pass) -> bool:
+    """Open the person's records again and keep the counts for a day."""
+    change = Update().set("status", DONE).remove("erasing").set("ttl", int(now.runtime.clock.now() + KEPT_SECONDS))
+    record = now.runtime.table.update(person_key(now.user), change, now.mine)
+    audit("person.erased", erasure=now.erasure, **{name: record[name] for name in COUNTED})
+    return False
+
+
+STEPS: dict[str, Callable[[Pass], bool]] = {
+    "remove_workspace": erase_conversations,
+    "remove_records": erase_turns,
+    "retire_artifacts": erase_artifacts,
+    "settle": settle,
+}
+
+
+def _calls(runtime: Runtime, partition: str, prefix: str) -> int:
+    return sum("#CALL#" in item["SK"] for item in runtime.table.query(partition, prefix))
+
+
+def _remove_prefix(runtime: Runtime, prefix: str) -> None:
+    bucket = runtime.settings.workspace_bucket
+    for keys in objects.pages(runtime.clients, bucket, prefix):
+        objects.delete(runtime.clients, bucket, [{"Key": key} for key in keys])
