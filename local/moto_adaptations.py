@@ -508,20 +508,21 @@ def uploads_match_their_checksums(patches: Patches) -> None:
 
 
 @_adaptation
-def conditional_puts_have_one_winner(patches: Patches) -> None:
-    """moto looks for the object and stores it in two steps: two threads that send ``If-None-Match: *`` both win. In S3
-    one of them gets 412.
+def objects_are_decided_one_at_a_time(patches: Patches) -> None:
+    """moto looks for an object and stores it in two steps, so that two threads which send ``If-None-Match: *`` both
+    win, and a listing breaks when another thread adds a key meanwhile. In S3 one put gets 412 and listings work.
     """
     lock = threading.RLock()
 
     def wrapper(stock: Callable[..., Any]) -> Callable[..., Any]:
-        def put_object(self: S3Response) -> Any:
+        def respond(self: S3Response, *arguments: Any, **named: Any) -> Any:
             with lock:
-                return stock(self)
+                return stock(self, *arguments, **named)
 
-        return put_object
+        return respond
 
-    patches.wrap(S3Response, "put_object", wrapper)
+    for name in ("bucket_response", "key_response"):
+        patches.wrap(S3Response, name, wrapper)
 
 
 @_adaptation

@@ -352,8 +352,8 @@ def test_bodies_as_large_as_lambda_carries(front: Gateway) -> None:
     data = bytes(range(256)) * (4 * MIB // 256)
     answer = request(front, "POST", "/v1/measures", data, {"content-type": "application/octet-stream"})
     assert answer.body.startswith(b"4194304 ")
-    text = b"x" * (PAYLOAD_BYTES - 4096)
-    assert request(front, "POST", "/v1/measures", text, {"content-type": "text/plain"}).status == 200
+    for text in (b"x" * (PAYLOAD_BYTES - 4096), "ü".encode() * (PAYLOAD_BYTES // 2 - 4096)):
+        assert request(front, "POST", "/v1/measures", text, {"content-type": "text/plain"}).status == 200
 
 
 @pytest.mark.parametrize(
@@ -371,6 +371,11 @@ def test_larger_bodies_are_refused_with_what_to_do(front: Gateway, size: int, me
     is_contract_error(answer, 413, "too_large")
     assert str(size) in answer.json["error"]["message"]
     answers(front)
+
+
+def test_text_that_json_must_escape_counts_as_what_it_becomes(front: Gateway) -> None:
+    answer = request(front, "POST", "/v1/measures", b"\x01" * (PAYLOAD_BYTES // 6 + 1), {"content-type": "text/plain"})
+    is_contract_error(answer, 413, "too_large")
 
 
 def test_the_refusal_names_signed_uploads_only_where_they_exist(front: Gateway) -> None:
