@@ -170,7 +170,10 @@ def holding(runtime: Runtime, conversation: str, purpose: str, deletion: str | N
         item = runtime.table.get(head_key(conversation))
         if item is None or item["status"] != DELETED_STATUS or deletion not in (None, item["deletion"]):
             raise NotThisDeletion(conversation) from None
-        raise ConversationBusy(conversation) from None
+        if (item.get("lease") or {}).get("owner") != owner:
+            raise ConversationBusy(conversation) from None
+        # Our own request, sent again by the client because its answer was lost on the way.
+        head = item
     hold = Hold(runtime, conversation, owner, now + min(SLICE_SECONDS, settings.lease_seconds / 3), head)
     try:
         yield hold

@@ -33,6 +33,7 @@ from workbench.table import (
     turn_key,
     update,
 )
+from workbench.workspace import history
 
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
 OUTCOMES = (COMPLETED, FAILED, CANCELLED)
@@ -45,9 +46,10 @@ STILL_OPEN = Condition("#state = :open", {"#state": "state"}, {":open": OPEN})
 
 @dataclass(frozen=True)
 class State:
-    """The turn's record and the run of this turn that is at work, if there is one."""
+    """The turn's record, its conversation's head and the run of this turn that is at work, if there is one."""
 
     item: Item
+    head: Item
     run: str | None
 
 
@@ -65,7 +67,7 @@ def read_state(runtime: Runtime, turn: TurnId | None) -> State:
         raise _no_turn()
     run = found.get(work, {}).get("run")
     call = CallId.parse(run, RUN_PREFIX)
-    return State(found[record], run if call and call.turn == turn else None)
+    return State(found[record], found[head], run if call and call.turn == turn else None)
 
 
 def finish(runtime: Runtime, turn: TurnId | None, outcome: str, text: str) -> dict[str, Any]:
@@ -88,6 +90,7 @@ def finish(runtime: Runtime, turn: TurnId | None, outcome: str, text: str) -> di
         if outcome != COMPLETED and state.run is not None:
             # Also when finishing again: the first attempt may have crashed before it stopped the run.
             _stop(runtime, state.run)
+        history.tidy(runtime, turn.conversation, state.head)
         return dict(reply)
     raise Conflict("The turn keeps changing. Wait until its calls have ended and finish it again.", retryAfterSeconds=1)
 

@@ -6,13 +6,13 @@ import random
 
 from workbench.artifacts import retention, store
 from workbench.conversations import deletion
-from workbench.conversations.conversation import ACTIVE_STATUS, PINS, Conversation, load
+from workbench.conversations.conversation import PINS, Conversation, load
 from workbench.conversations.deletion import ConversationBusy, Hold, NotThisDeletion, holding
 from workbench.errors import Conflict
 from workbench.logs import audit
 from workbench.runtime import Runtime
 from workbench.table import Condition, ConditionFailed, Update, all_of, conversation_key, head_key, meta_key, update
-from workbench.workspace.manifest import PageTable
+from workbench.workspace.head import empty_head
 
 # A step of the deletion may be at work; it is over soon, and the caller is a person who waits.
 WAIT_SECONDS = 5.0
@@ -58,8 +58,11 @@ def _bring_back(hold: Hold) -> None:
 
 def _activate(hold: Hold) -> None:
     """One transaction shows the conversation and with it all its artifacts."""
-    head = Update().set("status", ACTIVE_STATUS).set("version", 0).set("pages", PageTable().encode())
-    head.set("files", 0).set("bytes", 0).set("leaseUntil", 0).add("fence", 1)
+    head = Update().add("fence", 1)
+    for name, value in empty_head(hold.conversation).items():
+        # The fence only ever rises: whoever read it before the deletion must still fail.
+        if name not in ("PK", "SK", "fence"):
+            head.set(name, value)
     for gone in ("lease", "deletion", "swept", "purgeAt", "ttl"):
         head.remove(gone)
     # Without grace (its owner is being erased) there is no way back.
