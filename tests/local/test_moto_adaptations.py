@@ -545,24 +545,6 @@ def test_objects_are_decided_one_at_a_time(lab: Lab, both: Both, monkeypatch: py
     assert both("objects_are_decided_one_at_a_time", probe) == (2, 1)
 
 
-def test_listings_survive_writers(lab: Lab) -> None:
-    with lab.adapted():
-        prefix = lab.name()
-
-        def write(stem: str) -> None:
-            for number in range(30):
-                lab.s3.put_object(Bucket="lab-bucket", Key=f"{prefix}/{stem}{number}", Body=b"x")
-
-        def read() -> None:
-            for _time in range(15):
-                seen.append(lab.s3.list_objects_v2(Bucket="lab-bucket", Prefix=prefix)["KeyCount"])
-
-        seen: list[int] = []
-        in_threads(lambda: write("a"), lambda: write("b"), read, read)
-        assert len(seen) == 30
-        assert lab.s3.list_objects_v2(Bucket="lab-bucket", Prefix=prefix)["KeyCount"] == 60
-
-
 def test_tags_can_be_emptied(lab: Lab, both: Both) -> None:
     def probe() -> tuple[str | None, Any]:
         key = lab.name()
