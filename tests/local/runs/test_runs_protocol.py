@@ -13,7 +13,7 @@ from tests.local.conftest import Api
 from tests.local.runs.following import Begin, final, free, record
 from tests.local.runs.sandbox import Launcher, Sandbox, held, packed, report
 from tests.local.talk import Talk, text
-from workbench.runs import workflow
+from workbench.runs import task_stopped, workflow
 from workbench.table import run_key
 
 # ---------------------------------------------------------------- claiming
@@ -71,6 +71,8 @@ def test_two_sandboxes_cannot_have_one_run(system: LocalSystem, begin: Begin, la
         workflow.claim(system.runtime, stored, {"token": stored["claimToken"]})
         second = launcher.next(api)
         assert first.claim()[1] == {"status": "leave"}
+        # The end of one that is not awaited is no news about the run.
+        task_stopped.handler({"detail": {"lastStatus": "STOPPED", "startedBy": first.id}}, None)
         second.claimed()
     first.task.end()
     second.finish()
