@@ -11,11 +11,10 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from bench.measure import Row, Times, timed
 from local.launcher import start_sandbox
 from local.payload import payload_environment
 from tests.sandbox.route_server import RouteServer
-
-from bench.measure import Row, Times, timed
 
 RUNS = 15
 CLAIM_WAIT_SECONDS = 30.0
