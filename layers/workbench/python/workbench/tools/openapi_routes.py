@@ -1,0 +1,243 @@
+"""What the OpenAPI document says of each route beyond its docstring: parameters, bodies, answers, failures. Data only.
+
+A route that is missing here is still in the document, with what its key and its docstring tell; a test says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from workbench.tools.openapi_shapes import (
+    ANYTHING,
+    APPROVAL_ID,
+    ARTIFACT_ID,
+    CONVERSATION_ID,
+    COUNT,
+    FLAG,
+    NAME,
+    NAMES,
+    NUMBER,
+    RESULT_REF,
+    RUN_ID,
+    TEXT,
+    TURN_ID,
+    Schema,
+    array,
+    choice,
+    named,
+    or_null,
+    record,
+    told,
+)
+
+MONTH = r"^20[0-9]{2}-(0[1-9]|1[0-2])$"
+PEOPLE_HEADERS = ("X-Workbench-User", "X-Workbench-Department", "X-Workbench-Groups")
+
+# The parameters of paths, by name: the same name means the same everywhere.
+PATH_PARAMETERS: dict[str, Schema] = {
+    "conversation": CONVERSATION_ID,
+    "turn": TURN_ID,
+    "run": RUN_ID,
+    "ref": RESULT_REF,
+    "approval": APPROVAL_ID,
+    "artifact": ARTIFACT_ID,
+    "a": told(COUNT, "A version of the workspace; 0 is the empty one."),
+    "b": told(COUNT, "A version of the workspace; 0 is the empty one."),
+    "n": told(COUNT, "A version of the workspace; 0 is the empty one."),
+    "v": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
+    "user": NAME,
+    "name": {"type": "string", "minLength": 1},
+    "tool": told({"type": "string", "minLength": 1}, "A tool's name."),
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """A parameter of the query."""
+
+    name: str
+    schema: Schema
+    description: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Described:
+    """One route. ``body`` is JSON's, ``raw`` says that the body is bytes; an ``answer`` of None is bytes too.
+
+    ``scoped`` routes speak for the person that headers name, ``token`` routes need the turn's token.
+    """
+
+    title: str
+    answer: Schema | None
+    status: int = 200
+    query: tuple[Query, ...] = ()
+    body: Schema | None = None
+    raw: bool = False
+    failures: tuple[int, ...] = ()
+    scoped: bool = False
+    token: bool = False
+    media_types: tuple[str, ...] = field(default=("application/octet-stream",))
+
+
+_CONVERSATION = record({"conversation": named("Conversation")})
+_PATH = Query("path", {"type": "string", "minLength": 1}, "Workspace path, percent-encoded once.", required=True)
+_BATCH = {"type": "integer", "minimum": 1, "maximum": 5_000}
+_PAGE = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
+
+ROUTES_DESCRIBED: dict[str, Described] = {
+    "POST /v1/conversations": Described(
+        "Create a conversation",
+        _CONVERSATION,
+        201,
+        body=record({"owner": NAME, "department": NAME}, {"id": CONVERSATION_ID}),
+        failures=(409,),
+    ),
+    "GET /v1/conversations/{conversation}": Described("Show a conversation", _CONVERSATION, failures=(404,)),
+    "DELETE /v1/conversations/{conversation}": Described(
+        "Delete a conversation", _CONVERSATION, 202, failures=(404, 409)
+    ),
+    "POST /v1/conversations/{conversation}/restore": Described(
+        "Restore a deleted conversation", _CONVERSATION, failures=(404, 409)
+    ),
+    "POST /v1/conversations/{conversation}/turns": Described(
+        "Open a turn",
+        record({"turn": named("Turn"), "token": told(TEXT, "What X-Turn-Token carries. It is stored nowhere.")}),
+        201,
+        body=named("TurnToOpen"),
+        failures=(404, 409),
+    ),
+    "POST /v1/turns/{turn}/finish": Described(
+        "Finish a turn",
+        record({"reply": named("Reply"), "receipt": named("Receipt")}),
+        body=record({"outcome": choice("completed", "failed", "cancelled")}, {"text": TEXT}),
+        failures=(404, 409),
+    ),
+    "GET /v1/turns/{turn}/trace": Described(
+        "Read a turn's trace", record({"steps": array(named("Step"))}), failures=(404, 409)
+    ),
+    "GET /v1/turns/{turn}/receipt": Described(
+        "Read a turn's receipt", record({"receipt": named("Receipt")}), failures=(404, 409)
+    ),
+    "GET /v1/conversations/{conversation}/files": Described(
+        "List the workspace's files",
+        record(
+            {
+                "version": COUNT,
+                "files": array(named("File")),
+                "totals": record({"files": COUNT, "bytes": COUNT}),
+                "limits": record({"files": COUNT, "bytes": COUNT}),
+            },
+            {"next": told(TEXT, "Ask again with this as `after`.")},
+        ),
+        query=(
+            Query("limit", _BATCH, "At most so many files; 1,000 when left out."),
+            Query("after", TEXT, "Only paths behind this one."),
+        ),
+        failures=(404, 409),
+    ),
+    "GET /v1/conversations/{conversation}/file": Described(
+        "Get a file's bytes", None, query=(_PATH,), failures=(404, 409)
+    ),
+    "PUT /v1/conversations/{conversation}/file": Described(
+        "Store a file", record({"version": COUNT, "file": named("File")}), query=(_PATH,), raw=True, failures=(404, 409)
+    ),
+    "GET /v1/conversations/{conversation}/versions": Described(
+        "List the workspace's versions", record({"versions": array(named("Version"))}), failures=(404, 409)
+    ),
+    "GET /v1/conversations/{conversation}/versions/{a}/diff/{b}": Described(
+        "Compare two versions", record({"changes": array(named("Change"))}), failures=(404, 409)
+    ),
+    "POST /v1/conversations/{conversation}/versions/{n}/restore": Described(
+        "Restore a version", record({"version": COUNT}), failures=(404, 409)
+    ),
+    "GET /v1/results/{ref}": Described(
+        "Page through a stored result",
+        named("Result"),
+        query=(
+            Query("offset", COUNT, "The character to begin at, counted from 0."),
+            Query("limit", _PAGE, "How many characters to return at most."),
+        ),
+        failures=(401, 404, 409),
+        token=True,
+    ),
+    "GET /v1/runs/{run}": Described(
+        "Show a run",
+        record({"run": named("Run")}),
+        query=(Query("wait", NUMBER, "Seconds to wait for the run's end."),),
+        failures=(404,),
+    ),
+    "GET /v1/catalogue": Described(
+        "List the tools",
+        record({"tools": array(ANYTHING)}),
+        query=(
+            Query("format", choice("workbench", "openai", "anthropic", "bedrock", "mcp"), "`workbench` when left out."),
+            Query("turn", TURN_ID, "Only the tools of this turn, described for it."),
+        ),
+        failures=(404,),
+    ),
+    "GET /v1/openapi.json": Described("This document", record({"openapi": TEXT, "info": ANYTHING, "paths": ANYTHING})),
+    "POST /v1/replay": Described(
+        "Cut written documents from messages",
+        record({"messages": array(ANYTHING)}),
+        body=record({"turn": TURN_ID, "messages": array(ANYTHING)}),
+        failures=(404, 409),
+    ),
+    "GET /v1/approvals": Described(
+        "List approvals",
+        record({"approvals": array(named("Approval"))}),
+        query=(Query("conversation", CONVERSATION_ID, "Whose parked calls to list.", required=True),),
+        failures=(404, 409),
+    ),
+    "POST /v1/approvals/{approval}": Described(
+        "Decide an approval",
+        record({"approval": named("Approval")}),
+        body=record(
+            {"decision": choice("allow", "deny"), "by": {**NAME, "maxLength": 128}},
+            {"scope": choice("once", "turn", "conversation", "person")},
+        ),
+        failures=(404, 409),
+    ),
+    "GET /v1/artifacts": Described(
+        "List artifacts",
+        record({"artifacts": array(named("Artifact"))}),
+        query=(Query("conversation", TEXT, "Those of this conversation; of the person when left out."),),
+        failures=(404, 409),
+        scoped=True,
+    ),
+    "GET /v1/artifacts/{artifact}": Described(
+        "Show an artifact", record({"artifact": named("Artifact")}), failures=(404,), scoped=True
+    ),
+    "GET /v1/artifacts/{artifact}/versions/{v}/content": Described(
+        "Download a version of an artifact", None, failures=(404,), scoped=True, media_types=("*/*",)
+    ),
+    "PUT /v1/artifacts/{artifact}/sharing": Described(
+        "Share an artifact",
+        record({"artifact": named("Artifact")}),
+        body=record({}, {"people": or_null(NAMES), "departments": or_null(NAMES), "everyone": or_null(FLAG)}),
+        failures=(403, 404),
+        scoped=True,
+    ),
+    "GET /v1/usage": Described(
+        "Show what a department stores",
+        record({"usage": array(record({"person": TEXT, "bytes": COUNT, "byteHours": NUMBER}))}),
+        query=(
+            Query("department", NAME, "Whose people to list; that of the asking person when left out."),
+            Query("month", {"type": "string", "pattern": MONTH}, "`yyyy-mm`; the current one when left out."),
+        ),
+        scoped=True,
+    ),
+    "POST /v1/people/{user}/erase": Described(
+        "Erase everything of a person", record({"erasure": named("Erasure")}), 202
+    ),
+    "GET /v1/people/{user}/erase": Described(
+        "Show how far an erasure is", record({"erasure": named("Erasure")}), failures=(404,)
+    ),
+    "POST /v1/turns/{turn}/tools/{tool}": Described(
+        "Call a tool by a name that no other route has",
+        named("ToolAnswer"),
+        body=named("ToolCall"),
+        failures=(401, 404, 409),
+        token=True,
+    ),
+}
