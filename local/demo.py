@@ -30,15 +30,25 @@ class Surprise(Exception):
 
 
 class Portal:
-    """The portal's side: an HTTP client that shows each step as it goes."""
+    """The portal's side: an HTTP client that shows each step as it goes.
 
-    def __init__(self, url: str, console: Console) -> None:
-        self._host = url.removeprefix("http://")
+    A step's AWS requests are those of the whole system while it ran, the workflow's and the sandbox's route included.
+    """
+
+    def __init__(self, system: LocalSystem, console: Console) -> None:
+        self._host = system.url.removeprefix("http://")
         self._console = console
-        self._calls = 0
+        self.calls = 0
         self.token = ""
         self.turn = ""
-        self.requests = 0
+        self._sent: list[str] = []
+        self._shown = 0
+        system.runtime.clients.hook = lambda service, operation: self._sent.append(f"{service}:{operation}")
+
+    @property
+    def requests(self) -> int:
+        """AWS requests so far."""
+        return len(self._sent)
 
     def step(
         self,
@@ -49,7 +59,7 @@ class Portal:
         *,
         expect: int = 200,
         headers: dict[str, str] | None = None,
-    ) -> tuple[Any, float, int]:
+    ) -> tuple[Any, float]:
         """One HTTP request; raises Surprise unless it is answered with the status ``expect``."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
         connection = HTTPConnection(self._host, timeout=120)
@@ -61,14 +71,13 @@ class Portal:
         connection.close()
         is_json = "json" in (answer.getheader("content-type") or "")
         parsed = json.loads(raw) if is_json else raw
-        requests = int(answer.getheader("x-workbench-requests") or 0)
         if answer.status != expect:
             raise Surprise(f"{title}: HTTP {answer.status} instead of {expect}: {str(parsed)[:600]}")
-        return parsed, milliseconds, requests
+        return parsed, milliseconds
 
-    def show(self, title: str, outcome: str, milliseconds: float, requests: int, detail: str = "") -> None:
+    def show(self, title: str, outcome: str, milliseconds: float, detail: str = "") -> None:
         """One line of progress."""
-        self.requests += requests
+        requests, self._shown = self.requests - self._shown, self.requests
         colour = "green" if outcome in ("ok", "200", "201", "202") else "yellow"
         self._console.print(
             f"[bold]{escape(title):<44}[/] [{colour}]{outcome:<9}[/] {milliseconds:>8.1f} ms {requests:>3} requests  "
@@ -82,19 +91,19 @@ class Portal:
         self, title: str, method: str, path: str, body: Any = None, *, expect: int = 200, detail: str = ""
     ) -> Any:
         """A route that is no tool."""
-        parsed, milliseconds, requests = self.step(title, method, path, body, expect=expect)
-        self.show(title, str(expect), milliseconds, requests, detail)
+        parsed, milliseconds = self.step(title, method, path, body, expect=expect)
+        self.show(title, str(expect), milliseconds, detail)
         return parsed
 
     def tool(self, tool: str, *, title: str = "", outcome: str = "ok", **arguments: Any) -> Any:
         """A tool call of the model; raises Surprise unless it ends with ``outcome``."""
-        self._calls += 1
+        self.calls += 1
         name = title or tool
-        answer, milliseconds, _ = self.step(
+        answer, milliseconds = self.step(
             name,
             "POST",
             f"/v1/turns/{self.turn}/tools/{tool}",
-            {"callId": f"call_{self._calls}", "arguments": arguments, "wait": 60},
+            {"callId": f"call_{self.calls}", "arguments": arguments, "wait": 60},
             headers={"X-Turn-Token": self.token},
         )
         if answer["outcome"] != outcome:
@@ -118,14 +127,14 @@ def main() -> int:
     try:
         with LocalSystem().start() as system:
             console.print(f"local system on {system.url} in {time.perf_counter() - started:.1f} s\n", highlight=False)
-            portal = Portal(system.url, console)
+            portal = Portal(system, console)
             _live(portal, console)
             _check_gone(system, console)
     except Surprise as surprise:
         console.print(f"\n[bold red]The demo failed.[/] {escape(str(surprise))}", highlight=False)
         return 1
     console.print(
-        f"\n[bold green]Everything went as it must.[/] {portal.requests} AWS requests by the portal's calls, "
+        f"\n[bold green]Everything went as it must.[/] {portal.requests} AWS requests, "
         f"{time.perf_counter() - started:.1f} s in all. Look at {OUT}/report.html.",
         highlight=False,
     )
@@ -233,7 +242,7 @@ def _live(portal: Portal, console: Console) -> None:
         (OUT / part["name"]).write_bytes(data)
     _expect(b"Palmer Archipelago" in (OUT / "report.html").read_bytes(), "the edit is missing from the report")
     trace = portal.route("the turn's trace", "GET", f"/v1/turns/{portal.turn}/trace")
-    _expect(len(trace["steps"]) == portal._calls, f"{len(trace['steps'])} steps, {portal._calls} calls")
+    _expect(len(trace["steps"]) == portal.calls, f"{len(trace['steps'])} steps, {portal.calls} calls")
     versions = portal.route("the workspace's history", "GET", f"/v1/conversations/{conversation}/versions")
     _expect(versions["versions"][0]["tool"] == "edit_file", str(versions["versions"][0]))
 

@@ -234,3 +234,12 @@ def test_results_and_artifacts_are_read_where_the_answer_says(talk: Talk) -> Non
             toolResults=[summed["ref"]],
         )
         assert listed["outcome"] == "ok", listed["structured"]["stderr"]
+
+
+def test_a_run_reports_how_its_arguments_were_read_and_counts_for_the_breaker(api: Any, unique: str) -> None:
+    talk = Talk.open(api, unique)
+    answer = talk.ok("run_code", code="print(1)", timeoutSeconds="20")
+    assert answer["conversions"] == [{"argument": "timeoutSeconds", "from": "20", "to": 20}]
+    slow = [talk.call("run_code", code="while True: pass", timeoutSeconds=1) for _ in range(3)]
+    assert [one["error"]["code"] for one in slow] == ["SANDBOX_TIMEOUT"] * 3
+    assert talk.call("run_code", code="print(1)")["outcome"] == "circuit_open"

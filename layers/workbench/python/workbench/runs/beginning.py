@@ -134,6 +134,7 @@ def _record(turn: Turn, order: Order) -> Item:
         "tool": turn.tool,
         "digest": turn.digest,
         "mayPage": turn.offers("read_result"),
+        "conversions": list(turn.conversions),
         "status": "queued",
         "attempt": 1,
         "startedAt": now,

@@ -129,6 +129,7 @@ def _call_record(runtime: Runtime, run: Item, answer: Answer) -> Record:
         digest=run["digest"],
         started_at=run["startedAt"],
         milliseconds=(runtime.clock.now() - run["startedAt"]) * 1000,
+        conversions=tuple(run["conversions"]),
         may_page=run["mayPage"],
     )
     made = record(answer, facts, runtime.settings)

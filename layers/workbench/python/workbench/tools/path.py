@@ -281,7 +281,7 @@ class _Call:
             if gate.approvals:
                 answer.effects["approvals"] = gate.approvals
             if answer.wire is not None:
-                return answer.wire
+                return self._recorded(answer.wire)
             if answer.outcome == "running":
                 return self._dress(answer)
             try:
@@ -317,6 +317,7 @@ class _Call:
             self._label,
             self.asked.arguments.digest,
             self.asked.wait_seconds,
+            tuple(self.bound.conversions) if self.bound else (),
         )
 
     def _work(self, tool: Tool, turn: Turn, bound: Bound) -> Answer:
@@ -380,7 +381,9 @@ class _Call:
             operations += commit.operations()
         if answer.error is None:
             operations += turn.operations
-        operations += seen_operations(turn, self.state.seen, same_sight) + self._breaker_operations(answer)
+        operations += seen_operations(turn, self.state.seen, same_sight)
+        code, message = (answer.error.code, answer.error.message) if answer.error else (None, "")
+        operations += self._breaker_operations(made.wire["outcome"], code, message)
         uploads = commit.uploads() if commit else []
         if made.object_key is not None:
             uploads.append(lambda: self._put_answer(made))
@@ -395,16 +398,24 @@ class _Call:
             Bucket=self.runtime.settings.workspace_bucket, Key=made.object_key, Body=made.object_body
         )
 
-    def _breaker_operations(self, answer: Answer) -> list[Operation]:
+    def _recorded(self, wire: dict[str, Any]) -> dict[str, Any]:
+        """The answer of a run, whose workflow has recorded the call; the streak of failures is kept here."""
+        error = wire["error"] or {}
+        operations = self._breaker_operations(wire["outcome"], error.get("code"), error.get("message", ""))
+        if operations:
+            self.runtime.table.transact(operations)
+        return wire
+
+    def _breaker_operations(self, outcome: str, code: str | None, message: str) -> list[Operation]:
         if self.tool is None:
             return []
         after = breaker.after(
             self.state.breaker,
             self.tool,
-            recording.outcome_of(answer),
+            outcome,
             self.asked.arguments.digest,
-            answer.error.code if answer.error else None,
-            answer.error.message if answer.error else "",
+            code,
+            message,
             self.runtime.clock.now(),
             self.runtime.settings.breaker_cooldown_seconds,
         )

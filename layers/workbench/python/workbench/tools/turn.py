@@ -46,6 +46,7 @@ class Turn:
     tool: str
     digest: str
     wait_seconds: float
+    conversions: tuple[dict[str, Any], ...] = ()
     operations: list[Operation] = field(default_factory=list)
 
     @property
