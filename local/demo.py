@@ -113,7 +113,6 @@ class Portal:
             f"{tool}  {title}" if title else tool,
             outcome,
             milliseconds,
-            answer["cost"]["requests"],
             code + answer["line"],
         )
         return answer
