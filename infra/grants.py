@@ -232,3 +232,10 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         artifact_objects("EraseFiles", "s3:DeleteObjectVersion"),
     ),
 }
+
+
+def granted_to(function: str) -> tuple[Grant, ...]:
+    """The grants of a function that is no tool; LookupError says where to write those of a new one."""
+    if function not in FUNCTION_GRANTS:
+        raise LookupError(f"Nothing says what the function {function} may do: add it to FUNCTION_GRANTS in {__name__}.")
+    return FUNCTION_GRANTS[function]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from infra.functions import LONGEST_SECONDS, FunctionFactory
-from infra.grants import FUNCTION_GRANTS
+from infra.grants import granted_to
 from infra.workflows import DELETE_CONVERSATION, Workflow
 
 
@@ -18,7 +18,7 @@ class Lifecycle(Construct):
             self,
             "lifecycle",
             does="The steps of DeleteConversation",
-            grants=FUNCTION_GRANTS["lifecycle"],
+            grants=granted_to("lifecycle"),
             seconds=LONGEST_SECONDS,
         )
         self.workflow = Workflow(

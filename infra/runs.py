@@ -12,7 +12,7 @@ from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
 from infra.functions import LIGHT_MIB, LONGEST_SECONDS, FunctionFactory
-from infra.grants import FUNCTION_GRANTS
+from infra.grants import granted_to
 from infra.network import Network
 from infra.sandbox import Sandbox
 from infra.sandbox_route import SandboxRoute
@@ -31,7 +31,7 @@ class Runs(Construct):
             self,
             "sandbox_route",
             does="Answers sandboxes: claim, input, heartbeat, output, report",
-            grants=FUNCTION_GRANTS["sandbox_route"],
+            grants=granted_to("sandbox_route"),
         )
         self.route = SandboxRoute(self, "Route", name=factory.name, vpc=network.vpc, function=self.sandbox_function)
         network.open_to(
@@ -44,7 +44,7 @@ class Runs(Construct):
             self,
             "workflow",
             does="The steps of RunCode: prepare, claim, run, commit, finish, abort",
-            grants=FUNCTION_GRANTS["workflow"],
+            grants=granted_to("workflow"),
             seconds=LONGEST_SECONDS,
             environment=Settings.model_validate(
                 {
@@ -71,7 +71,7 @@ class Runs(Construct):
             self,
             "task_stopped",
             does="Ends the run of a sandbox that stopped without a report",
-            grants=FUNCTION_GRANTS["task_stopped"],
+            grants=granted_to("task_stopped"),
             memory_mib=LIGHT_MIB,
         )
         events.Rule(

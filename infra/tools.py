@@ -18,7 +18,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.functions import LIGHT_MIB, FunctionFactory
-from infra.grants import FUNCTION_GRANTS, STEP_GRANTS, TOOL_GRANTS
+from infra.grants import STEP_GRANTS, TOOL_GRANTS, granted_to
 from workbench.routes import DEFAULT_ROUTE, FALLBACK, ROUTES, TOOL_ROUTE
 from workbench.tools.contract import Tool
 
@@ -69,7 +69,7 @@ class Tools(Construct):
                 self,
                 function,
                 does=f"API routes: {function}",
-                grants=FUNCTION_GRANTS[function],
+                grants=granted_to(function),
                 memory_mib=LIGHT_MIB,
             )
         self._integrations = {

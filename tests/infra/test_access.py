@@ -106,6 +106,7 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     for part in ("trace", "receipt"):
         api("GET", f"/v1/turns/{turn}/{part}")
     api("GET", f"/v1/catalogue?turn={turn}")
+    api("POST", "/v1/replay", {"turn": turn, "messages": []})
     _look_around(api, artifact)
     _cancel_a_run(api)
     # A deletion that has ended before the restore, one that a restore overtakes, one that finds a run at work.

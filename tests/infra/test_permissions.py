@@ -85,7 +85,8 @@ def test_who_changes_workspaces(deployment: Deployment) -> None:
 
 def test_who_removes_what(deployment: Deployment) -> None:
     assert _who_may(deployment, "s3:DeleteObject", where="/conversations/*") == {"conversations", "lifecycle"}
-    assert _who_may(deployment, "s3:DeleteObjectVersion") == {"conversations"}
+    # A restore removes markers, an erasure everything.
+    assert _who_may(deployment, "s3:DeleteObjectVersion") == {"conversations", "lifecycle"}
 
 
 def test_who_reaches_exported_files(deployment: Deployment) -> None:
@@ -97,7 +98,7 @@ def test_who_reaches_exported_files(deployment: Deployment) -> None:
 
 def test_who_starts_what(deployment: Deployment) -> None:
     assert _who_may(deployment, "states:StartExecution", where="run-code") == {"run_code"}
-    assert _who_may(deployment, "states:StartExecution", where="delete-conversation") == {"conversations"}
+    assert _who_may(deployment, "states:StartExecution", where="delete-conversation") == {"conversations", "people"}
     assert _who_may(deployment, "ecs:RunTask") == _who_may(deployment, "iam:PassRole") == {"workflow"}
     assert _who_may(deployment, "states:SendTaskSuccess") <= {"workflow", "sandbox_route"}
 
