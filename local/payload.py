@@ -180,6 +180,19 @@ def _one_builder(lock: Path) -> Iterator[None]:
         yield
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Build the environment, and try it as the sandbox's user with the launcher itself."""
+    from local import launcher  # it needs this module in turn
+
     payload = payload_environment()
     print(f"sandbox environment: Python {payload.version} in {payload.folder}")
+    try:
+        found = launcher.verify(payload, "user" if os.geteuid() == 0 else "namespace")
+        print(f"sandbox boundary: {found['boundary']}, Landlock {found['landlock']}, Linux {found['kernel']}")
+    except launcher.SandboxUnavailable as error:
+        print(f"run_code will answer SANDBOX_UNAVAILABLE here: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

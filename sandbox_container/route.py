@@ -16,6 +16,7 @@ PART_BYTES = 4 * 1024 * 1024
 _RAW_CAP = 2 * PART_BYTES  # of one decompressed part; the route sends at most PART_BYTES
 _ANSWER_CAP = 16 * 1024 * 1024
 _HEADER_CAP = 64 * 1024
+_SAMPLE_BYTES, _WORTH_IT = 32 * 1024, 0.95
 _CONNECT_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 5.0
 
@@ -156,8 +157,15 @@ class Route:
 
 def pack_part(raw: bytes) -> dict[str, str]:
     """``{"sha256", "data"}`` as the protocol carries bytes."""
-    data = base64.b64encode(zlib.compress(raw, 1)).decode("ascii")
+    data = base64.b64encode(zlib.compress(raw, _level(raw))).decode("ascii")
     return {"sha256": hashlib.sha256(raw).hexdigest(), "data": data}
+
+
+def _level(raw: bytes) -> int:
+    """1, or 0 for what is compressed already (pictures, archives): trying costs more than all the rest of sending."""
+    middle = len(raw) // 2
+    sample = raw[middle : middle + _SAMPLE_BYTES]
+    return 0 if len(zlib.compress(sample, 1)) > _WORTH_IT * len(sample) else 1
 
 
 def unpack_part(answer: dict[str, Any]) -> bytes:

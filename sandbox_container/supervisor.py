@@ -5,9 +5,11 @@ Listens on nothing. Starts its children before it knows a secret, and has a sing
 
 import json
 import os
+import random
 import shutil
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from sandbox_container import kernel, layout, probe, reap, scan, tree
@@ -38,9 +40,12 @@ LEFT, TOOK_NO_JOB, LOST = 0, 3, 4
 def main() -> int:
     """The exit status: 0 after a report or without a job to do, 3 when none could be taken, 4 when cut off."""
     os.umask(0o022)
-    settings = settings_module.take()
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    supervisor = Supervisor(settings)
+    try:
+        supervisor = Supervisor(settings_module.take())
+    except (ValueError, OSError) as error:
+        log("no job is taken", reason=str(error))
+        return TOOK_NO_JOB
     return supervisor.look() if "--probe" in sys.argv[1:] else supervisor.serve()
 
 
@@ -102,7 +107,8 @@ class Supervisor:
             return None
 
     def _claim(self, route: Route, verified: dict[str, Any]) -> dict[str, Any] | None:
-        leave_at = time.monotonic() + LIFE_SECONDS
+        # Spread, so that a pool of sandboxes is not renewed all at once.
+        leave_at = time.monotonic() + LIFE_SECONDS * random.uniform(0.9, 1.0)  # noqa: S311 - no secret
         body = {"op": "claim", "sandbox": self._settings.sandbox, "secret": self._secret, "verified": verified}
         while time.monotonic() < leave_at:
             answer: dict[str, Any] = route.call(
@@ -148,13 +154,18 @@ class Supervisor:
             with tree.folder(self._settings.root) as top:
                 tree.empty(top)
             for path in _SCRATCH_FOLDERS:
-                if os.path.isdir(path) and self._settings.boundary == "user":
+                if os.path.isdir(path):
                     with tree.folder(path) as top:
-                        for name in os.listdir(top):
-                            if os.lstat(name, dir_fd=top).st_uid == self._settings.uid:
-                                tree.remove(name, top)
+                        self._sweep_scratch(top)
         except OSError as error:
             log("not everything could be removed", reason=str(error))
+
+    def _sweep_scratch(self, top: int) -> None:
+        mine = self._settings.uid
+        for name in os.listdir(top) if self._settings.boundary == "user" else []:
+            with suppress(FileNotFoundError):  # others may work in there as well
+                if os.lstat(name, dir_fd=top).st_uid == mine:
+                    tree.remove(name, top)
 
 
 class Run:

@@ -28,6 +28,7 @@ from tests.sandbox.route_server import RouteServer, Run
 
 SUPERVISOR = Path(__file__).resolve().parents[2] / "sandbox_container"
 SHARED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp")
+ALL_RUNGS = ("process", "local", "bundle")
 # Starting, probing, claiming, reading back and reporting, on a busy machine.
 GRACE_SECONDS = 20.0
 WAIT_SECONDS = 60.0
@@ -37,6 +38,14 @@ ON_A_MEMORY_DISK = 'mount -t tmpfs -o size=160m,nr_inodes=30000,mode=755 sandbox
 DENIED = {"EPERM", "EACCES", "ENOENT", "ENOSYS", "ESRCH", "EROFS"}
 
 Start = Callable[[str, str, str], "Started"]
+
+
+def owner(path: Path) -> int | None:
+    """The uid that a file belongs to; None when it went away."""
+    try:
+        return path.lstat().st_uid
+    except FileNotFoundError:
+        return None
 
 
 class Started:
@@ -87,13 +96,9 @@ class Sandbox:
         if started.uid is not None:
             alive = [process.pid for process in reap.processes() if started.uid in process.uids]
             assert alive == []
-            for folder in SHARED_FOLDERS:
-                left = [
-                    entry.name
-                    for entry in os.scandir(folder)
-                    if entry.stat(follow_symlinks=False).st_uid == started.uid
-                ]
-                assert left == []
+            assert [
+                path for folder in SHARED_FOLDERS for path in Path(folder).iterdir() if owner(path) == started.uid
+            ] == []
 
     def results(self, code: str, **job: Any) -> dict[str, Any]:
         """The JSON object that a program printed; it must have come to its end."""
@@ -167,6 +172,8 @@ def as_process(payload: Payload, root: Path) -> Start:
 
 
 def in_bundle(payload: Payload) -> Start:
+    uid = 230_000 + 2 * (os.getpid() % 10_000)
+
     def start(sandbox: str, secret: str, route: str) -> Started:
         folder = Path(tempfile.mkdtemp(prefix="workbench-bundle-"))
         environment = {
@@ -174,11 +181,12 @@ def in_bundle(payload: Payload) -> Start:
             "WORKBENCH_SANDBOX": sandbox,
             "WORKBENCH_SECRET": secret,
             "WORKBENCH_ROUTE": route,
+            "WORKBENCH_UID": str(uid),
             "WORKBENCH_INTERPRETER": str(payload.interpreter),
             "WORKBENCH_NODE": str(payload.node),
         }
         write_bundle(folder, payload, SUPERVISOR, environment)
-        return Started(Container(folder, sandbox), None)
+        return Started(Container(folder, sandbox), uid)
 
     return start
 
@@ -211,8 +219,13 @@ def bundle_sandbox(route: RouteServer, payload: Payload) -> Sandbox:
     return Sandbox(route, in_bundle(payload))
 
 
-@pytest.fixture(params=["process", "local", "bundle"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test runs on every rung, unless its module says which are enough for what it tests."""
+    if "sandbox" in metafunc.fixturenames:
+        metafunc.parametrize("sandbox", getattr(metafunc.module, "RUNGS", ALL_RUNGS), indirect=True)
+
+
+@pytest.fixture
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
-    """Every hostile program runs on every rung."""
     found: Sandbox = request.getfixturevalue(f"{request.param}_sandbox")
     return found

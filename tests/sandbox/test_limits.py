@@ -10,6 +10,7 @@ import pytest
 from tests.sandbox.conftest import Sandbox
 from tests.sandbox.route_server import MIB
 
+RUNGS = ("process", "bundle")
 SECONDS = 2.0
 
 

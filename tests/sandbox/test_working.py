@@ -9,6 +9,7 @@ import pytest
 from tests.sandbox.conftest import Sandbox
 from tests.sandbox.route_server import MIB
 
+RUNGS = ("local", "bundle")
 ROOMY = {"memoryBytes": 1024 * MIB}
 
 
