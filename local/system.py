@@ -211,6 +211,10 @@ class LocalSystem:
                 self._undo.append(partial(handler.setStream, before))
                 self._undo.append(partial(handler.setLevel, handler.level))
                 handler.setLevel(level)
+        # moto calls every failed state an error, also those that a definition catches or means.
+        moto_log = logging.getLogger("moto")
+        self._undo.append(partial(moto_log.setLevel, moto_log.level))
+        moto_log.setLevel(logging.CRITICAL if level > logging.INFO else logging.WARNING)
 
     def _replace_environment(self, remove: Callable[[str], bool], values: Mapping[str, str]) -> None:
         before = dict(os.environ)
