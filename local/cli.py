@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 Subparsers = Any
@@ -62,6 +64,33 @@ def serve(options: argparse.Namespace) -> int:
     os._exit(0)
 
 
+def add_inspect(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("inspect", help="follow a sentence along the whole path of a tool call")
+    parser.add_argument("sentence", help='such as "what is 15% of 80" or "convert 5 miles to km"')
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    parser.set_defaults(run=inspect)
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """Show the path of one sentence and what is turned down; 1 when something hostile was not, 2 without a tool."""
+    from rich.console import Console
+
+    from local import inspect_path, inspect_view
+    from local.system import LocalSystem
+
+    with LocalSystem().start(sandbox="off") as system:
+        try:
+            found = inspect_path.inspect(system, options.sentence)
+        except ValueError as error:
+            print(f"workbench inspect: {error}", file=sys.stderr)
+            return 2
+    if options.json:
+        print(json.dumps(asdict(found), ensure_ascii=False, indent=2, default=str))
+    else:
+        inspect_view.render(found, Console())
+    return 0 if found.held else 1
+
+
 def _watch_signals() -> socket.socket:
     """From now on SIGINT and SIGTERM make the returned socket readable.
 
@@ -83,7 +112,7 @@ def _port(text: str) -> int:
     return port
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_serve,)
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_serve, add_inspect)
 
 
 if __name__ == "__main__":

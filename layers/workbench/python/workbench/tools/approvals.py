@@ -93,7 +93,7 @@ def _denied(why: str, rating: Rating) -> Answer:
 
 def _waiting(turn: Turn, rating: Rating) -> Answer:
     error = ToolError(
-        f"This needs a person's approval first ({rating.reason} Rated {rating.level}.) Nothing was changed. "
+        f"A person must approve this first: {rating.reason.rstrip('.')} (rated {rating.level}). Nothing was changed. "
         f"When {turn.call.approval} is allowed, send the same call again under the same call id.",
         code="approval_required",
         approval=turn.call.approval,

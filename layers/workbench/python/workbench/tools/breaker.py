@@ -104,5 +104,5 @@ def _reason(tool: Tool, entry: Entry) -> str:
     )
     return (
         f"{tool.name} is out of service until {iso(entry['openUntil'])}, because {what}. "
-        f"What kept failing: {entry['message']} Until then, do something else; then change the arguments."
+        f"What kept failing: {entry['message'].rstrip('.')}. Until then, do something else; then change the arguments."
     )
