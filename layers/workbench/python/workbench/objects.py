@@ -15,10 +15,15 @@ BATCH = 1_000
 
 def pages(clients: Clients, bucket: str, prefix: str) -> Iterator[list[str]]:
     """The keys below ``prefix``, a page at a time; each page is one request, made when it is asked for."""
+    return map(list, sizes(clients, bucket, prefix))
+
+
+def sizes(clients: Clients, bucket: str, prefix: str) -> Iterator[dict[str, int]]:
+    """Like :func:`pages`, with the size in bytes by key."""
     request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": BATCH}
     while True:
         answer = clients.s3.list_objects_v2(**request)
-        keys = [entry["Key"] for entry in answer.get("Contents", [])]
+        keys = {entry["Key"]: entry["Size"] for entry in answer.get("Contents", [])}
         if keys:
             yield keys
         if not answer.get("IsTruncated"):

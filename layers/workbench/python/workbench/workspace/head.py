@@ -31,7 +31,11 @@ class Fenced(Exception):
 
 @dataclass(frozen=True)
 class Head:
-    """The HEAD item. ``lease_until`` is in Unix seconds, 0 when free."""
+    """The HEAD item. ``lease_until`` is in Unix seconds, 0 when free.
+
+    ``history_versions`` and ``history_bytes`` are what the kept versions take, at most; ``thinned_versions`` and
+    ``thinned_bytes`` are what they took after they were last thinned.
+    """
 
     conversation: str
     status: str
@@ -42,6 +46,10 @@ class Head:
     table: PageTable
     files: int
     bytes: int
+    history_versions: int = 0
+    history_bytes: int = 0
+    thinned_versions: int = 0
+    thinned_bytes: int = 0
 
     @classmethod
     def from_item(cls, conversation: str, item: Item | None) -> Head:
@@ -60,6 +68,10 @@ class Head:
             PageTable.decode(item["pages"]),
             item["files"],
             item["bytes"],
+            item.get("historyVersions", 0),
+            item.get("historyBytes", 0),
+            item.get("thinnedVersions", 0),
+            item.get("thinnedBytes", 0),
         )
 
     def leased(self, now: float, skew: float) -> bool:
@@ -94,6 +106,10 @@ def empty_head(conversation: str) -> Item:
         "pages": PageTable().encode(),
         "files": 0,
         "bytes": 0,
+        "historyVersions": 0,
+        "historyBytes": 0,
+        "thinnedVersions": 0,
+        "thinnedBytes": 0,
     }
 
 
@@ -116,18 +132,17 @@ def acquire(runtime: Runtime, conversation: str, owner: str, purpose: str) -> He
     Raises WorkspaceBusy while somebody holds it; NotFound or Conflict without an active conversation. One request.
     """
     now, settings = runtime.clock.now(), runtime.settings
-    change = (
-        Update()
-        .set("leaseUntil", now + settings.lease_seconds)
-        .set("lease", {"owner": owner, "purpose": purpose, "startedAt": now})
-        .add("fence", 1)
-    )
+    lease = {"owner": owner, "purpose": purpose, "startedAt": now}
+    change = Update().set("leaseUntil", now + settings.lease_seconds).set("lease", lease).add("fence", 1)
     try:
         item = runtime.table.update(
             head_key(conversation), change, all_of(ACTIVE, not_leased(now - settings.skew_seconds))
         )
     except ConditionFailed:
         head = read_head(runtime, conversation)
+        if head.lease == lease:
+            # Our own request, whose answer was lost on the way, was sent again by the client.
+            return head
         raise head.busy(now) from None
     return Head.from_item(conversation, item)
 

@@ -1,33 +1,68 @@
 """Keeping the history within its limits: which versions to drop, and removing what no kept version names.
 
-Runs under the lease. Taking it bumps the fence, so a writer that has stored blobs but not committed must start again
-and store them again; after that nothing can begin to name an object that is about to be removed.
+What takes long (reading every kept version's pages, listing the objects) is done without the lease, because versions,
+pages and blobs never change. Only then the lease is taken, for what was committed meanwhile and for removing. Taking it
+bumps the fence: a writer that has stored blobs but not committed must start again and store them again. So nothing can
+begin to name an object that is about to be removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from workbench import ids, objects
+from workbench.errors import Conflict, NotFound, WorkspaceBusy
+from workbench.logs import logger
 from workbench.runtime import Runtime
-from workbench.table import Item, version_key
-from workbench.workspace.head import Head, acquire, release
-from workbench.workspace.manifest import PageTable, decode, page_key
+from workbench.settings import Settings
+from workbench.table import ConditionFailed, Item, Update, head_key, version_key
+from workbench.workspace.head import Fenced, Head, acquire, extend, held, read_head, release
+from workbench.workspace.kept import Kept
+from workbench.workspace.store import BlobGone
 
-DELETED_AT_ONCE = 1_000
+# A pass looks at everything, so it waits until some part of what is allowed is new again.
+NEW_PART = 20
+# The portal waits for the pass. What it does not manage, the next one does.
+PASS_SECONDS = 10
+PAGES_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
 class Thinned:
-    """What one pass did. ``finished`` is False when the lease's time ran out; another pass goes on from there."""
+    """What one pass did. ``finished`` is False when its time ran out; another pass goes on from there."""
 
     versions: int
     objects: int
     finished: bool
 
 
-def to_drop(versions: Sequence[Item], most_versions: int, most_bytes: int) -> list[Item]:
-    """The versions to drop, oldest first, until count and bytes fit.
+def is_due(head: Head, settings: Settings) -> bool:
+    """True when the history is past its limits, and long enough after the last pass that another one may help."""
+    return any(
+        now > allowed and now - then >= max(1, allowed // NEW_PART)
+        for now, then, allowed in (
+            (head.history_versions, head.thinned_versions, settings.history_versions),
+            (head.history_bytes, head.thinned_bytes, settings.history_bytes),
+        )
+    )
+
+
+def tidy(runtime: Runtime, conversation: str, head_item: Item) -> None:
+    """Thin the history when it is due. Whatever goes wrong is left to the next time: nobody's call depends on it."""
+    try:
+        if is_due(Head.from_item(conversation, head_item), runtime.settings):
+            thinned = thin(runtime, conversation)
+            logger.info("history thinned", extra={"conversation": conversation, **vars(thinned)})
+    except (WorkspaceBusy, Conflict, NotFound, Fenced, BlobGone) as reason:
+        logger.info("history not thinned", extra={"conversation": conversation, "reason": type(reason).__name__})
+    except Exception:  # noqa: BLE001 - housekeeping must not spoil the answer it is done beside
+        logger.exception("thinning the history failed", extra={"conversation": conversation})
+
+
+def to_drop(versions: Sequence[Item], kept: Kept, most_versions: int, most_bytes: int) -> list[Item]:
+    """The versions to drop, oldest first, until count and bytes fit; they are taken out of ``kept``.
 
     The newest version and the first and last of each turn stay. ``versions`` are ``V#`` items in ascending order.
     """
@@ -38,80 +73,98 @@ def to_drop(versions: Sequence[Item], most_versions: int, most_bytes: int) -> li
             by_turn.setdefault(item["turn"], []).append(item["version"])
     for numbers in by_turn.values():
         first_and_last |= {numbers[0], numbers[-1]}
-    count, size = len(versions), sum(item["newBytes"] for item in versions)
-    dropped = []
+    dropped: list[Item] = []
     for item in versions[:-1]:
-        if count <= most_versions and size <= most_bytes:
+        if len(versions) - len(dropped) <= most_versions and kept.bytes <= most_bytes:
             break
-        if item["version"] in first_and_last:
-            continue
-        dropped.append(item)
-        count -= 1
-        size -= item["newBytes"]
+        if item["version"] not in first_and_last:
+            dropped.append(item)
+            kept.drop(item)
     return dropped
 
 
 def thin(runtime: Runtime, conversation: str) -> Thinned:
     """Drop what the limits do not allow and remove every object no kept version names, crash remains included.
 
-    Raises WorkspaceBusy while somebody holds the lease; Conflict or NotFound without an active conversation.
+    Raises WorkspaceBusy while somebody holds the lease, Fenced when it is lost, BlobGone when another pass was faster;
+    Conflict or NotFound without an active conversation. A crash at any point leaves what the next pass removes.
     """
-    head = acquire(runtime, conversation, "history", "tidying up the history")
+    settings, until = runtime.settings, runtime.clock.monotonic() + PASS_SECONDS
+    before = read_head(runtime, conversation)
+    versions = runtime.table.query(f"C#{conversation}", "V#")
+    # Listed before the lease is taken: what a writer stores from now on is none of our business.
+    stored = _stored(runtime, conversation, until)
+    if not versions or stored is None:
+        return Thinned(0, 0, finished=not versions)
+    kept = Kept(f"conversations/{conversation}/", stored)
+    if not _take_in(runtime, conversation, kept, versions, until):
+        return Thinned(0, 0, finished=False)
+    dropped = to_drop(versions, kept, settings.history_versions, settings.history_bytes)
+    head = acquire(runtime, conversation, ids.random_part("tidy_"), "history")
     try:
-        return _thin(runtime, head)
+        last = version_key(conversation, versions[-1]["version"])[1]
+        newer = runtime.table.query(f"C#{conversation}", "V#", after=last)
+        if [*versions, *newer][-1]["version"] != head.version or head.thinned_bytes != before.thinned_bytes:
+            # Another pass, or a deletion and a restore, came between.
+            raise Fenced
+        _take_in(runtime, conversation, kept, newer, None)
+        # The items go first: a crash after this leaves objects nobody names, which the next pass removes.
+        runtime.table.delete_many(version_key(conversation, item["version"]) for item in dropped)
+        unnamed = sorted(kept.unnamed())
+        removed = _remove(runtime, head, unnamed, until)
+        finished = removed == len(unnamed)
+        if finished:
+            _note_pass(runtime, head, len(versions) + len(newer) - len(dropped), kept.bytes)
     finally:
         release(runtime, conversation, head.fence)
+    return Thinned(len(dropped), removed, finished)
 
 
-def _thin(runtime: Runtime, head: Head) -> Thinned:
-    settings = runtime.settings
-    versions = runtime.table.query(f"C#{head.conversation}", "V#")
-    dropped = to_drop(versions, settings.history_versions, settings.history_bytes)
-    gone = {item["version"] for item in dropped}
-    # The items go first: a crash after this leaves objects nobody names, which the next pass removes.
-    runtime.table.delete_many(version_key(head.conversation, number) for number in sorted(gone))
-    kept = [item for item in versions if item["version"] not in gone]
-    named = _named(runtime, head, kept)
-    removed, finished = 0, True
-    for batch in _batches(key for key in _stored(runtime, head.conversation) if key not in named):
-        if runtime.clock.now() > head.lease_until - settings.skew_seconds:
-            finished = False
-            break
-        runtime.clients.s3.delete_objects(
-            Bucket=settings.workspace_bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
-        )
-        removed += len(batch)
-    return Thinned(len(gone), removed, finished)
+def _stored(runtime: Runtime, conversation: str, until: float) -> dict[str, int] | None:
+    """Sizes of the workspace's objects by key; None when the time is up before all are listed."""
+    stored: dict[str, int] = {}
+    for page in objects.sizes(runtime.clients, runtime.settings.workspace_bucket, f"conversations/{conversation}/"):
+        stored |= page
+        if runtime.clock.monotonic() > until:
+            return None
+    return stored
 
 
-def _named(runtime: Runtime, head: Head, kept: Iterable[Item]) -> set[str]:
-    """Keys of every object that the current and the kept versions name. Pages that versions share are read once."""
-    folder = f"conversations/{head.conversation}/"
-    tables = [head.table, *(PageTable.decode(item["pages"]) for item in kept)]
-    pages = {ref.sha256 for table in tables for ref in table.refs}
-    keys = {folder + page_key(digest) for digest in pages}
-    keys |= {item["pathsKey"] for item in kept if "pathsKey" in item}
-    for digest in pages:
-        page = runtime.workspaces.page(head.conversation, digest)
-        keys |= {folder + entry.key for entry in map(decode, page.splitlines()) if entry.key}
-    return keys
+def _take_in(runtime: Runtime, conversation: str, kept: Kept, versions: Sequence[Item], until: float | None) -> bool:
+    """Let ``kept`` know what the versions name; False when the time is up. Pages that versions share are read once."""
+    missing = kept.pages_to_read(versions)
+    for start in range(0, len(missing), PAGES_AT_ONCE):
+        if until is not None and runtime.clock.monotonic() > until:
+            return False
+        batch = missing[start : start + PAGES_AT_ONCE]
+        loads = [partial(runtime.workspaces.page, conversation, digest) for digest in batch]
+        for digest, page in zip(batch, runtime.clients.together(*loads), strict=True):
+            kept.read(digest, page)
+    for item in versions:
+        kept.add(item)
+    return True
 
 
-def _stored(runtime: Runtime, conversation: str) -> Iterator[str]:
-    pages = runtime.clients.s3.get_paginator("list_objects_v2").paginate(
-        Bucket=runtime.settings.workspace_bucket, Prefix=f"conversations/{conversation}/"
-    )
-    for page in pages:
-        for found in page.get("Contents", ()):
-            yield found["Key"]
+def _remove(runtime: Runtime, head: Head, keys: Sequence[str], until: float) -> int:
+    """Remove objects under the lease; returns how many.
+
+    Each request is sent with the whole lease ahead, which is longer than the client goes on trying: it can never reach
+    S3 after another writer was let in.
+    """
+    for start in range(0, len(keys), objects.BATCH):
+        if start and runtime.clock.monotonic() > until:
+            return start
+        extend(runtime, head.conversation, head.fence)
+        batch = [{"Key": key} for key in keys[start : start + objects.BATCH]]
+        objects.delete(runtime.clients, runtime.settings.workspace_bucket, batch)
+    return len(keys)
 
 
-def _batches(keys: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for key in keys:
-        batch.append(key)
-        if len(batch) == DELETED_AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _note_pass(runtime: Runtime, head: Head, versions: int, size: int) -> None:
+    """The exact counts, in place of the sums that commits keep."""
+    change = Update().set("historyVersions", versions).set("historyBytes", size)
+    change.set("thinnedVersions", versions).set("thinnedBytes", size)
+    try:
+        runtime.table.update(head_key(head.conversation), change, held(head.fence))
+    except ConditionFailed:
+        raise Fenced from None

@@ -259,7 +259,7 @@ class WorkingCopy:
             applied = apply(self.manifest, self.staged | moved)
         else:
             packs = {blob_key(digest): data for digest, data in blobs.items()}
-        new_bytes = sent_bytes + sum(map(len, blobs.values()))
+        new_bytes = sent_bytes + sum(map(len, blobs.values())) + sum(map(len, applied.pages.values()))
         return Commit(self._runtime, self.head, applied, packs, tool, turn, new_bytes)
 
     def _check_limits(self, applied: Applied) -> None:
@@ -345,6 +345,8 @@ class Commit:
             .set("files", self.head.files + self.applied.files)
             .set("bytes", self.head.bytes + self.applied.bytes)
             .add("fence", 1)
+            .add("historyVersions", 1)
+            .add("historyBytes", self.new_bytes)
         )
         condition: Condition
         if lease_fence is None:

@@ -1,0 +1,40 @@
+"""The running system with something changed for a while: its settings, its cache, what its AWS requests meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from local.system import LocalSystem
+from workbench.workspace.store import WorkspaceStore
+
+
+class Crashed(BaseException):
+    """The function's process ended here: nothing of ours may catch it."""
+
+
+@contextmanager
+def settings(system: LocalSystem, **changes: Any) -> Iterator[None]:
+    """Other settings for the handlers, which read them at every request."""
+    before = system.runtime.settings
+    system.runtime.settings = before.model_copy(update=changes)
+    try:
+        yield
+    finally:
+        system.runtime.settings = before
+
+
+@contextmanager
+def hooked(system: LocalSystem, hook: Callable[[str, str], None]) -> Iterator[None]:
+    """``hook(service, operation)`` is called before each AWS request, and may raise."""
+    system.runtime.clients.hook = hook
+    try:
+        yield
+    finally:
+        system.runtime.clients.hook = None
+
+
+def cold(system: LocalSystem) -> None:
+    """Forget what was cached, as a function does that starts anew."""
+    system.runtime.workspaces = WorkspaceStore(system.runtime)
