@@ -156,6 +156,7 @@ class Launch:
         self.stdout, stdout = os.pipe()
         self.stderr, stderr = os.pipe()
         self._status, status = os.pipe()
+        self._started = False
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
@@ -166,6 +167,7 @@ class Launch:
 
     def start(self, order: Order) -> None:
         """Returns when the program has replaced the child; raises :class:`StartFailed` when it did not."""
+        self._started = True
         with os.fdopen(self._orders, "wb") as pipe:
             pipe.write(json.dumps(order).encode())
         with os.fdopen(self._failure, "rb") as pipe:
@@ -174,9 +176,10 @@ class Launch:
             raise StartFailed(failed.decode(errors="replace"))
 
     def dismiss(self) -> None:
-        """End a child that was never given an order."""
-        os.close(self._orders)
-        os.waitpid(self.pid, 0)
+        """End the child if it was never given an order."""
+        if not self._started:
+            os.close(self._orders)
+            os.waitpid(self.pid, 0)
 
     def true_status(self, status: int) -> int:
         """The program's own wait status, given that of ``pid``: with a PID namespace between, its init reports it."""

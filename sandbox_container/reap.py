@@ -29,22 +29,16 @@ class StillAlive(Exception):
 class Process:
     """One line of /proc: enough to say whose it is."""
 
-    __slots__ = ("parent", "pid", "state", "uids")
+    __slots__ = ("parent", "pid", "uids")
 
     def __init__(self, pid: int, status: bytes) -> None:
-        self.pid, self.state, self.parent, self.uids = pid, b"", 0, frozenset[int]()
+        self.pid, self.parent, self.uids = pid, 0, frozenset[int]()
         for line in status.split(b"\n", 10):
             name, _, value = line.partition(b":\t")
-            if name == b"State":
-                self.state = value[:1]
-            elif name == b"PPid":
+            if name == b"PPid":
                 self.parent = int(value)
             elif name == b"Uid":
                 self.uids = frozenset(map(int, value.split()))
-
-    @property
-    def zombie(self) -> bool:
-        return self.state in (b"Z", b"X")
 
 
 def processes() -> Iterator[Process]:
@@ -111,17 +105,14 @@ class ByUser:
 
 
 class ByDescent:
-    """Members are what this process has below it, less the ``trusted`` ones."""
-
-    def __init__(self, trusted: frozenset[int]) -> None:
-        self._trusted = trusted
+    """Members are the processes that this one has below it."""
 
     def members(self) -> list[int]:
         children: dict[int, list[int]] = {}
         for process in processes():
             children.setdefault(process.parent, []).append(process.pid)
         found: list[int] = []
-        front = [pid for pid in children.get(os.getpid(), []) if pid not in self._trusted]
+        front = children.get(os.getpid(), [])
         while front:
             pid = front.pop()
             found.append(pid)
@@ -197,7 +188,10 @@ def collect(statuses: dict[int, int]) -> None:
 
 
 def end_all(keeper: Keeper, statuses: dict[int, int]) -> None:
-    """Strike until no member is left, not even a zombie of ours. Raises :class:`StillAlive` after 20 s."""
+    """Strike until no member is left, not even a zombie: other threads of it may still be at work in the kernel.
+
+    Raises :class:`StillAlive` after 20 s.
+    """
     deadline = time.monotonic() + ROUNDS_SECONDS
     keeper.strike()
     while True:

@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from local import confine
-from sandbox_container import kernel, launcher, output, probe, reap, scan, seccomp, settings, supervisor, watch
+from sandbox_container import kernel, launcher, output, probe, reap, run, scan, seccomp, settings, watch
 
 
 def without_step(name: str) -> None:
@@ -42,11 +42,11 @@ GUARDS = {
         setattr(launcher, "erase_secrets", lambda: None),
         setattr(reap, "erase_secrets", lambda: None),
     ),
-    "reaping": lambda: setattr(supervisor.reap, "end_all", lambda keeper, statuses: reap.collect(statuses)),
+    "reaping": lambda: setattr(reap, "end_all", lambda keeper, statuses: reap.collect(statuses)),
     "memory": lambda: setattr(reap, "resident", lambda pid: 0),
     "disk": lambda: setattr(watch.Watch, "_over_disk", lambda self, size, inodes: False),
     "output": lambda: setattr(output.Output, "too_large", False),
-    "wall clock": lambda: setattr(supervisor, "Watch", _patient),
+    "wall clock": lambda: setattr(run, "Watch", _patient),
     "kinds": lambda: scan._KINDS.clear(),
     "no follow": lambda: (
         scan._KINDS.clear(),
