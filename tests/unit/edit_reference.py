@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from workbench.workspace.edit import LineEdit
@@ -122,6 +123,10 @@ def text_tokens(text: str, encoding: str) -> list[bytes]:
 
 
 # ---------------------------------------------------------------- strategies
+
+# A busy machine is no reason to fail.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(patient, max_examples=250)
 
 # Few pieces, so that texts repeat; among them all that other tools take for a line end, and what UTF-16 could mistake.
 PIECES = [

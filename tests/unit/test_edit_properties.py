@@ -4,7 +4,7 @@ import re
 from itertools import accumulate
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.unit.edit_reference import (
@@ -17,8 +17,10 @@ from tests.unit.edit_reference import (
     naive_line_edits,
     naive_lines,
     naive_replace,
+    patient,
     text_tokens,
     texts,
+    thorough,
 )
 from workbench.errors import ToolError
 from workbench.workspace.edit import FindEdit, LineEdit, append, apply_edits
@@ -49,7 +51,7 @@ def line_edits(draw, data, most=4):
 
 
 @given(st.data())
-@settings(max_examples=400)
+@thorough
 def test_line_edits_do_what_the_plain_reference_does(data):
     file = data.draw(files(min_lines=1))
     assume(line_texts(file))
@@ -86,7 +88,7 @@ def check_report(file, result):
 
 
 @given(st.data())
-@settings(max_examples=400)
+@thorough
 def test_a_find_changes_the_one_place_where_its_text_stands(data):
     file = data.draw(files(min_lines=1))
     tokens = file_tokens(file)
@@ -119,7 +121,7 @@ def test_a_find_changes_the_one_place_where_its_text_stands(data):
 
 
 @given(st.data())
-@settings(max_examples=200)
+@thorough
 def test_several_finds_are_one_after_the_other_from_the_end(data):
     """All edits mean the file before the call: applied from the last to the first, none can shift another."""
     lines = data.draw(st.lists(st.sampled_from(["x", "y", ""]), min_size=3, max_size=7))
@@ -151,6 +153,7 @@ def test_several_finds_are_one_after_the_other_from_the_end(data):
 
 
 @given(files(), contents)
+@patient
 def test_append_adds_exactly_what_it_is_given(file, text):
     assume(text)
     bom, encoding = mark_of(file)
@@ -172,6 +175,7 @@ def test_append_adds_exactly_what_it_is_given(file, text):
 
 
 @given(st.data())
+@patient
 def test_lines_seen_after_an_edit_are_the_old_ones_where_they_now_stand_and_the_new_ones(data):
     file = data.draw(files(min_lines=1))
     count = len(line_texts(file))
@@ -194,6 +198,7 @@ def test_lines_seen_after_an_edit_are_the_old_ones_where_they_now_stand_and_the_
 
 
 @given(files(min_lines=1), st.data())
+@patient
 def test_bytes_before_and_after_the_edited_line_are_the_same_whatever_they_are(file, data):
     document = parse(file)
     assume(len(document))
@@ -204,6 +209,7 @@ def test_bytes_before_and_after_the_edited_line_are_the_same_whatever_they_are(f
 
 
 @given(st.lists(texts, min_size=1, max_size=6), st.data())
+@patient
 def test_finds_in_files_with_one_ending_are_plain_replacement(lines, data):
     """The same edit on the same text with LF, CRLF and CR gives the same text with LF, CRLF and CR."""
     text = "".join(f"{line}\n" for line in lines)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.edit_reference import BOMS, ENDINGS, dominant, files, joined, mark_of, naive_lines
+from tests.unit.edit_reference import BOMS, ENDINGS, dominant, files, joined, mark_of, naive_lines, patient
 from workbench.errors import ToolError
 from workbench.workspace import lines
 from workbench.workspace.lines import is_text, measure, parse
@@ -24,6 +24,7 @@ def as_naive(data):
 
 
 @given(files())
+@patient
 def test_lines_are_what_a_walk_over_the_units_finds(data):
     document, expected = parse(data), as_naive(data)
     assert len(document) == len(expected)
@@ -32,6 +33,7 @@ def test_lines_are_what_a_walk_over_the_units_finds(data):
 
 
 @given(files())
+@patient
 def test_texts_are_the_decoded_lines_one_by_one_and_in_bulk(data):
     document = parse(data)
     expected = [text.decode(document.encoding, "replace") for text, _ in as_naive(data)]
@@ -44,6 +46,7 @@ def test_texts_are_the_decoded_lines_one_by_one_and_in_bulk(data):
 
 
 @given(files(), st.data())
+@patient
 def test_any_line_is_found_first_whatever_was_asked_before(data, draw):
     expected = as_naive(data)
     if expected:
@@ -62,6 +65,7 @@ def test_any_line_is_found_first_whatever_was_asked_before(data, draw):
 
 
 @given(files())
+@patient
 def test_every_byte_belongs_to_the_line_that_spans_it(data):
     document = parse(data)
     for number in range(1, len(document) + 1):
@@ -72,6 +76,7 @@ def test_every_byte_belongs_to_the_line_that_spans_it(data):
 
 
 @given(files())
+@patient
 def test_endings_are_counted_and_the_commonest_is_dominant(data):
     document, expected = parse(data), as_naive(data)
     found = [ending.decode(document.encoding) for _, ending in expected if ending]
@@ -81,12 +86,14 @@ def test_endings_are_counted_and_the_commonest_is_dominant(data):
 
 
 @given(files())
+@patient
 def test_measure_counts_lines_and_decoded_characters(data):
     bom, encoding = mark_of(data)
     assert measure(data) == (len(as_naive(data)), len(data[len(bom) :].decode(encoding, "replace")))
 
 
 @given(files())
+@patient
 def test_invalid_bytes_are_noticed(data):
     bom, encoding = mark_of(data)
     try:
@@ -98,6 +105,7 @@ def test_invalid_bytes_are_noticed(data):
 
 
 @given(files())
+@patient
 def test_parts_split_like_the_file(data):
     document = parse(data)
     pieces = document.split(data[len(document.bom) :])

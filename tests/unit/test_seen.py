@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.edit_reference import patient
 from workbench.workspace.seen import FLAGS_KEPT, PATHS_KEPT, RANGES_PER_PATH, Seen, Sight, Span, merge, shift
 
 ranges = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8)).map(lambda one: (one[0], one[0] + one[1] - 1)))
@@ -18,6 +19,7 @@ def numbers(ranges):
 
 
 @given(ranges)
+@patient
 def test_merged_ranges_hold_the_same_lines_sorted_and_apart(some):
     merged = merge(some)
     assert numbers(merged) == numbers(some)
@@ -25,6 +27,7 @@ def test_merged_ranges_hold_the_same_lines_sorted_and_apart(some):
 
 
 @given(ranges, st.integers(1, 30), st.integers(0, 8))
+@patient
 def test_a_sight_covers_what_was_seen_whole(some, first, length):
     last = first + length
     assert Sight("blob").and_also(some).covers(first, last) is (set(range(first, last + 1)) <= numbers(some))
@@ -34,7 +37,9 @@ def test_a_sight_covers_what_was_seen_whole(some, first, length):
 def spans(draw):
     """What an edit did: ascending replacements, deletions and insertions."""
     made, old, moved = [], 1, 0
-    for gap, removed, added in draw(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)))):
+    for gap, removed, added in draw(
+        st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)), max_size=10)
+    ):
         first = old + gap
         made.append(Span(first, first + removed - 1, first + moved, first + moved + added - 1))
         old, moved = first + removed, moved + added - removed
@@ -42,6 +47,7 @@ def spans(draw):
 
 
 @given(ranges, spans())
+@patient
 def test_ranges_move_as_their_lines_do_and_edited_lines_are_seen(some, made):
     seen, tags = numbers(some), list(range(1, 101))
     for span in reversed(made):
