@@ -1,4 +1,4 @@
-"""The path of a tool call through HTTP: who may call, exactly once, what it costs in AWS requests, crashes on the way."""
+"""The path of a tool call through HTTP: who may call, exactly once, its AWS requests, and crashes on the way."""
 
 from __future__ import annotations
 
