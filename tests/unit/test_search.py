@@ -243,7 +243,7 @@ def test_case_20_going_on_after_next_shows_every_file():
 
 def test_case_23_a_cut_context_line_says_so_and_is_not_seen():
     result = find("x" * 3000 + "\nhit\n", ["hit"], context=1)
-    assert f"[… {3000 - CONTEXT_LINE_CHARACTERS} characters]" in result.text
+    assert f"[… {3000 - CONTEXT_LINE_CHARACTERS} of 3000 characters]" in result.text
     assert result.shown == {"a.txt": ((2, 2),)}
 
 

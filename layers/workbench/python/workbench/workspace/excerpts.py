@@ -16,8 +16,8 @@ _LEAST_AROUND_CHARACTERS = 40
 def excerpt(text: str, places: Sequence[tuple[int, int, int]]) -> str:
     """The line with up to PLACES_SHOWN of its matches, centred, the first of each query among them; cuts are marked.
 
-    ``places`` are (start, end, query index) in order. A mark says how many characters stand between: ``[… 120
-    characters]``.
+    ``places`` are (start, end, query index) in order. A mark says how many of the line's characters stand there:
+    ``[… 120 of 900 characters]``.
     """
     chosen = _chosen(places)
     around = max(_LEAST_AROUND_CHARACTERS, EXCERPT_CHARACTERS // (2 * len(chosen)))
@@ -34,9 +34,9 @@ def excerpt(text: str, places: Sequence[tuple[int, int, int]]) -> str:
             left = shown_to
         if len(text) - right <= _LEAST_AROUND_CHARACTERS:
             right = len(text)
-        parts += [_mark(left - shown_to), text[left:right]]
+        parts += [_mark(left - shown_to, text), text[left:right]]
         shown_to = right
-    return " ".join(part for part in [*parts, _mark(len(text) - shown_to)] if part)
+    return " ".join(part for part in [*parts, _mark(len(text) - shown_to, text)] if part)
 
 
 def beginning(text: str) -> str:
@@ -44,7 +44,7 @@ def beginning(text: str) -> str:
     if len(text) <= CONTEXT_LINE_CHARACTERS:
         return text
     end = cut_before(text, CONTEXT_LINE_CHARACTERS)
-    return f"{text[:end]} {_mark(len(text) - end)}"
+    return f"{text[:end]} {_mark(len(text) - end, text)}"
 
 
 def _chosen(places: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
@@ -59,5 +59,5 @@ def _chosen(places: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
     return sorted(chosen)
 
 
-def _mark(characters: int) -> str:
-    return f"[… {characters} characters]" if characters else ""
+def _mark(characters: int, line: str) -> str:
+    return f"[… {characters} of {len(line)} characters]" if characters else ""
