@@ -4,7 +4,9 @@ import pytest
 
 from workbench.errors import ToolError
 from workbench.workspace.edit import FindEdit, LineEdit, apply_edits
-from workbench.workspace.seen import Sight
+from workbench.workspace.freshness import Freshness
+from workbench.workspace.lines import parse
+from workbench.workspace.seen import Sight, merge, shift
 
 ABCDE = b"a\nb\nc\nd\ne\n"
 EVERYTHING = Sight("now", ((1, 1_000),))
@@ -275,7 +277,10 @@ def test_a_change_elsewhere_is_no_obstacle():
     result = edit(b"1\n2\nnew\n4\n5\n6\n", lines(4, 5, "x"), sight=before, earlier=b"1\n2\n3\n4\n5\n6\n")
     assert result.data == b"1\n2\nnew\nx\n6\n"
     # What still reads as it did when it was seen counts as seen; the changed line does not.
-    assert result.seen == ((1, 2), (4, 5))
+    earlier = {"before": b"1\n2\n3\n4\n5\n6\n"}.get
+    seen = Freshness(parse(b"1\n2\nnew\n4\n5\n6\n"), before, "now", earlier).carried_over()
+    assert merge(seen) == ((1, 2), (4, 6))
+    assert shift(seen, result.spans) == ((1, 2), (4, 5))
 
 
 @pytest.mark.parametrize("earlier", [None, b"binary\0", b"1\n2\n", "1\n2\n3\n4\n".encode("utf-16"), b"2\n3\n4\n5\n"])
@@ -299,8 +304,9 @@ def test_text_added_after_an_unterminated_line_did_not_change_it():
 
 def test_after_an_edit_its_own_lines_and_what_moved_count_as_seen():
     first = edit(ABCDE, lines(2, 3, "1\n2\n3"), sight=Sight("now", ((2, 4),)))
-    assert first.seen == ((2, 5),)
-    second = edit(first.data, lines(4, 5, "x"), sight=Sight("now", first.seen))
+    seen = shift([(2, 4)], first.spans)
+    assert seen == ((2, 5),)
+    second = edit(first.data, lines(4, 5, "x"), sight=Sight("now", seen))
     assert second.data == b"a\n1\n2\nx\ne\n"
 
 

@@ -25,7 +25,7 @@ from tests.unit.edit_reference import (
 from workbench.errors import ToolError
 from workbench.workspace.edit import FindEdit, LineEdit, append, apply_edits
 from workbench.workspace.lines import parse
-from workbench.workspace.seen import Sight
+from workbench.workspace.seen import Sight, shift
 
 ALL_SEEN = Sight("now", ((1, 1_000),))
 
@@ -194,7 +194,7 @@ def test_lines_seen_after_an_edit_are_the_old_ones_where_they_now_stand_and_the_
         new = len(naive_lines(edit.content.encode(), "utf-8"))
         tags[edit.start_line - 1 : edit.last] = ["new"] * new
     expected = {n for n, tag in enumerate(tags, 1) if tag == "new" or tag in seen}
-    assert {n for first, last in result.seen for n in range(first, last + 1)} == expected
+    assert {n for first, last in shift(sight.ranges, result.spans) for n in range(first, last + 1)} == expected
 
 
 @given(files(min_lines=1), st.data())

@@ -24,7 +24,7 @@ from workbench.workspace.refusals import (
     TooManyEdits,
     UnsafeEdit,
 )
-from workbench.workspace.seen import Sight, shift
+from workbench.workspace.seen import Sight
 
 __all__ = ["EDITS", "FILE_BYTES", "Edited", "FindEdit", "LineEdit", "append", "apply_edits", "too_large"]
 
@@ -68,7 +68,7 @@ def apply_edits(
     edited = apply_hunks(path, document, hunks, limit_bytes)
     if edited.data == data:
         notes.append("The file already read so: nothing is different now.")
-    return replace(edited, notes=notes, seen=shift(freshness.ranges(), edited.spans))
+    return replace(edited, notes=notes)
 
 
 def append(path: str, data: bytes, text: str, *, limit_bytes: int = FILE_BYTES) -> Edited:

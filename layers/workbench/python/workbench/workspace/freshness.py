@@ -34,21 +34,14 @@ class Freshness:
             return "unseen"
         return "fresh" if self._same_blob or self._unchanged(first, last) else "changed"
 
-    def ranges(self) -> tuple[Range, ...]:
-        """What the turn has seen of the file as it is now, as far as that is known without fetching anything."""
-        if self._sight is None:
-            return ()
-        if self._same_blob:
-            return self._sight.ranges
-        if self._earlier is None:
-            return ()
-        return tuple(run for one in self._sight.ranges for run in self._unchanged_runs(self._earlier, *one))
-
     def carried_over(self) -> tuple[Range, ...]:
-        """Like :meth:`ranges`, with the earlier bytes fetched when the file is another one now."""
-        if self._sight is not None and not self._same_blob:
-            self._before()
-        return self.ranges()
+        """What the turn has seen of the file as it is now: of another blob, the lines that still read so."""
+        if self._sight is None or self._same_blob:
+            return self._sight.ranges if self._sight else ()
+        earlier = self._before()
+        if earlier is None:
+            return ()
+        return tuple(run for one in self._sight.ranges for run in self._unchanged_runs(earlier, *one))
 
     def _unchanged_runs(self, earlier: Document, first: int, last: int) -> Iterator[Range]:
         """The lines of a range that read as before, at once or one by one."""

@@ -38,8 +38,8 @@ class Edited:
 
     ``changed`` are line ranges in the new numbering, ascending: after a deletion ``(n, n - 1)``, ``(0, 0)`` when the
     file is empty now. ``shown`` are the changed lines as they now read, at most three of each range. ``moved`` is how
-    many lines were added minus how many removed. ``spans`` says which old lines became which new ones, and ``seen`` is
-    all that the turn has now seen of the file, its own changes included.
+    many lines were added minus how many removed. ``spans`` says which old lines became which new ones, so that
+    ``seen.shift`` can tell what the turn has seen of the file as it is now.
     """
 
     data: bytes
@@ -48,7 +48,6 @@ class Edited:
     shown: list[str]
     moved: int
     spans: list[Span]
-    seen: tuple[Range, ...] = ()
 
 
 def new_text(document: Document, text: str, place: Place, parameter: str) -> bytes:
