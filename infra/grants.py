@@ -51,7 +51,7 @@ READ_ITEMS = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
 # Kinds of partitions, as docs/architecture.md lists them.
 CONVERSATIONS, RUNS, SANDBOXES, POOL = "C#*", "R#*", "SBX#*", "POOL"
-ARTIFACTS, PEOPLE = "A#*", "P#*"
+ARTIFACTS, PEOPLE, USAGE = "A#*", "P#*", "U#*"
 KEYS_OF_CONTENT = "Keys end in a content hash or the id of a conversation, which do not exist at deployment"
 
 
@@ -105,6 +105,8 @@ ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
 # Nothing may be made for a person while everything of theirs is being erased.
 PERSON_FENCE = items("PersonFence", "dynamodb:ConditionCheckItem", of=(PEOPLE,))
+# Stored bytes are added to and taken off the bill of the owner's department.
+BILL = items("Bill", "dynamodb:UpdateItem", of=(USAGE,))
 STOP_RUNS = answer_the_run_workflow("SendTaskFailure")
 START_RUNS = Grant("StartTheRunWorkflow", ("states:StartExecution",), lambda places: [places.run_machine])
 START_DELETION = Grant("StartDeletion", ("states:StartExecution",), lambda places: [places.delete_machine])
@@ -159,6 +161,7 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
         *READ_WORKSPACES,
         items("ExportItems", *READ_ITEMS, *WRITE_ITEMS, of=(ARTIFACTS,)),
         PERSON_FENCE,
+        BILL,
         artifact_objects("WriteArtifacts", "s3:PutObject", "s3:PutObjectTagging"),
     ),
 }
@@ -182,6 +185,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("ExpiredVersions", "dynamodb:BatchWriteItem", of=(ARTIFACTS,)),
         artifact_objects("AttachFiles", "s3:PutObjectTagging"),
         PERSON_FENCE,
+        BILL,
         STOP_RUNS,
     ),
     "files": (
@@ -222,6 +226,8 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("SandboxItems", *READ_ITEMS, "dynamodb:UpdateItem", of=(RUNS, SANDBOXES)),
         STOP_RUNS,
     ),
+    "usage": (items("ReadBills", "dynamodb:Query", of=(USAGE,)),),
+    "artifact_removed": (items("RemovedArtifacts", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(ARTIFACTS,)), BILL),
     "people": (items("Erasures", "dynamodb:GetItem", "dynamodb:PutItem", of=(PEOPLE,)), START_DELETION),
     "lifecycle": (
         *REMOVAL,
@@ -230,6 +236,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         index("ThingsOfAPerson", of=(PEOPLE,)),
         items("ErasedRecords", *READ_ITEMS, "dynamodb:UpdateItem", "dynamodb:BatchWriteItem", of=(PEOPLE, ARTIFACTS)),
         artifact_objects("EraseFiles", "s3:DeleteObjectVersion"),
+        BILL,
     ),
 }
 

@@ -70,7 +70,7 @@ class ApiStack(Stack):
         self.tools = Tools(
             self, "Tools", factory=factory, tools=tools, requests_per_second=settings.requests_per_second
         )
-        self.lifecycle = Lifecycle(self, "Lifecycle", factory=factory)
+        self.lifecycle = Lifecycle(self, "Lifecycle", factory=factory, artifacts=storage.storage.artifacts.bucket_name)
         Observability(
             self,
             "Observability",
@@ -82,6 +82,7 @@ class ApiStack(Stack):
                 "sandbox_route": runs.sandbox_function,
                 "task_stopped": runs.task_stopped_function,
                 "lifecycle": self.lifecycle.function,
+                "artifact_removed": self.lifecycle.artifact_removed_function,
             },
             machines={
                 RUN_CODE: runs.workflow.machine,

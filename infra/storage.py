@@ -36,6 +36,12 @@ class Storage(Construct):
             ],
         )
         self.artifacts = _bucket(self, "Artifacts", versioned=True, rules=artifact_rules(grace_days, unattached_days))
+        # Tells who pays that bytes have gone. Set on the bucket itself: the L2 property adds a function to do it.
+        bucket = self.artifacts.node.default_child
+        assert isinstance(bucket, s3.CfnBucket)
+        bucket.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+            event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+        )
 
 
 def artifact_rules(grace_days: int, unattached_days: int) -> list[s3.LifecycleRule]:

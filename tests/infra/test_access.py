@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+import botocore.session
 import pytest
 from PIL import Image
 
-from local.functions import LocalFunctions, function_name
+from local.functions import REGION, LocalFunctions, function_name
 from local.system import LocalSystem
 from tests.infra.iam import EXECUTION_ROLE, PLACE, Need, Policies, needs
 from tests.infra.templates import ROOT, Deployment, as_list
@@ -119,6 +120,10 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     _until(deletions_over)
     _erase_a_person(api)
     _until(deletions_over)
+    api("GET", "/v1/usage?department=research")
+    detail = {"object": {"key": f"artifacts/{artifact}/1"}, "deletion-type": "Permanently Deleted"}
+    functions = botocore.session.get_session().create_client("lambda", region_name=REGION)
+    functions.invoke(FunctionName="artifact_removed", Payload=json.dumps({"detail": detail}).encode())
 
 
 def _work_with_files(api: Api, tool: Api, token: str) -> None:

@@ -20,6 +20,7 @@ INTERNAL = {
     "sandbox_route": "workbench.runs.sandbox_route",
     "task_stopped": "workbench.runs.task_stopped",
     "lifecycle": "workbench.conversations.lifecycle",
+    "artifact_removed": "workbench.artifacts.billing_api",
 }
 TOOLS = set(catalogue.names())
 GROUPS = {route.function for route in ROUTES}

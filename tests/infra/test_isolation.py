@@ -214,7 +214,7 @@ def test_the_sandbox_is_told_the_address_that_exists(deployment: Deployment) -> 
 
 
 def test_the_news_of_a_stopped_task_reaches_its_function(deployment: Deployment) -> None:
-    rule = deployment.one("AWS::Events::Rule").properties
+    (rule,) = [rule.properties for rule in deployment.of("AWS::Events::Rule") if "aws.ecs" in str(rule.properties)]
     cluster = {"Fn::GetAtt": [deployment.one("AWS::ECS::Cluster").id, "Arn"]}
     assert rule["EventPattern"] == {
         "source": ["aws.ecs"],

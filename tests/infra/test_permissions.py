@@ -31,7 +31,7 @@ def test_no_action_is_a_wildcard_and_no_resource_is_everything(deployment: Deplo
         assert "*" not in action
         assert resource != "*"
         if "dynamodb" in action:
-            assert partitions and all(kind[0] in "CRSAP" and kind != "*" for kind in partitions)
+            assert partitions and all(kind[0] in "CRSAPU" and kind != "*" for kind in partitions)
             assert "*" not in resource
         elif action.startswith("s3:") and "*" in resource:
             assert resource.endswith(KNOWN_ENDINGS) and resource.count("*") == 1

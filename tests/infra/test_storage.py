@@ -63,6 +63,17 @@ def test_the_rules_of_the_workspace_bucket_are_exactly_these(deployment: Deploym
     }
 
 
+def test_the_news_of_a_removed_file_reaches_its_function(deployment: Deployment) -> None:
+    (bucket,) = [one for one in deployment.of("AWS::S3::Bucket") if "VersioningConfiguration" in one.properties]
+    assert bucket.properties["NotificationConfiguration"] == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+    (rule,) = [rule.properties for rule in deployment.of("AWS::Events::Rule") if "aws.s3" in str(rule.properties)]
+    assert rule["EventPattern"]["detail-type"] == ["Object Deleted"]
+    # A marker only begins the grace, in which bytes are stored and paid for.
+    assert rule["EventPattern"]["detail"]["deletion-type"] == ["Permanently Deleted"]
+    (target,) = rule["Targets"]
+    assert target["Arn"] == {"Fn::GetAtt": [deployment.function("artifact_removed").id, "Arn"]}
+
+
 def test_the_rules_of_the_artifact_bucket_are_exactly_these(deployment: Deployment) -> None:
     assert _rules(_bucket(deployment, "Artifacts")) == {
         "grace": {"NoncurrentVersionExpiration": {"NoncurrentDays": 30}},

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.artifacts import access, model, store
+from workbench.artifacts import access, billing, model, store
 from workbench.artifacts.model import Artifact, Kind, Origin
 from workbench.conversations.conversation import DAY_SECONDS
 from workbench.conversations.people import not_erasing
@@ -158,14 +158,16 @@ def _operations(
     expires = now + turn.settings.unattached_days * DAY_SECONDS
     facts: dict[str, Any] = {"kind": kind, "name": wanted.name, "mediaType": wanted.media_type, "origin": wanted.origin}
     facts["source"] = _source(turn, wanted, identifier, number) if model.has_source(kind) else None
-    operations = [check(head_key(turn.conversation), ACTIVE), not_erasing(turn.caller.user)]
+    caller, size = turn.caller, len(wanted.data)
+    operations = [check(head_key(turn.conversation), ACTIVE), not_erasing(caller.user)]
+    operations.append(billing.change(caller.department, caller.user, size, now))
     operations.append(put(_version_item(turn, wanted, identifier, number, now, expires), ABSENT))
     if old is None:
         operations += [put(item, ABSENT) for item in _new_items(turn, facts, identifier, now, expires)]
     else:
         operations += _changed(turn, facts, old, number, expires)
     entry = {**facts, "artifact": identifier, "version": number, "sha256": wanted.sha256, "at": now}
-    entry |= {"bytes": len(wanted.data)}
+    entry |= {"bytes": size}
     operations.append(_on_the_record(turn, entry, old))
     return operations
 
@@ -180,10 +182,12 @@ def _version_item(turn: Turn, wanted: Export, identifier: str, number: int, now:
         "sha256": wanted.sha256,
         "at": now,
         "turn": str(turn.id),
+        "owner": turn.caller.user,
+        "department": turn.caller.department,
         "name": wanted.name,
         "mediaType": wanted.media_type,
         "expiresAt": expires,
-        "ttl": int(expires),
+        "ttl": int(expires + billing.LATE_SECONDS),
     }
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from workbench import objects
-from workbench.artifacts.model import Artifact
+from workbench.artifacts import billing
+from workbench.artifacts.model import Artifact, Version
 from workbench.artifacts.store import KEPT, object_key, pointer_key, version_key
 from workbench.runtime import Runtime
 from workbench.table import PRESENT, Condition, ConditionFailed, Key, Operation, Update, artifact_key, check, update
@@ -32,8 +33,7 @@ def attach(runtime: Runtime, chosen: Sequence[tuple[Artifact, int]]) -> list[Ope
         works.append(partial(_set_pointer_ttl, runtime, artifact, None))
     # What has expired unattached must not seem to come back when a later version is attached.
     expired = [version_key(artifact.id, number) for artifact, _through in chosen for number in artifact.expired]
-    if expired:
-        works.append(partial(runtime.table.delete_many, expired))
+    works.append(partial(_forget, runtime, expired))
     runtime.clients.together(*works)
     return [_attached(artifact, through) for artifact, through in chosen]
 
@@ -45,6 +45,12 @@ def _keep_version(runtime: Runtime, artifact: str, number: int) -> None:
         Tagging={"TagSet": [{"Key": "retention", "Value": KEPT}]},
     )
     runtime.table.update(version_key(artifact, number), Update().remove("ttl"), PRESENT)
+
+
+def _forget(runtime: Runtime, versions: list[Key]) -> None:
+    for item in runtime.table.get_many(versions).values():
+        billing.take_off(runtime, item)
+    runtime.table.delete_many(versions)
 
 
 def _attached(artifact: Artifact, through: int) -> Operation:
@@ -71,7 +77,7 @@ def retire(runtime: Runtime, artifact: Artifact, deletion: str, purge_at: float)
     expires = artifact.expires_at
     goes_at = purge_at if expires is None else min(expires, purge_at)
     for version in artifact.versions:
-        _set_ttl(runtime, version_key(artifact.id, version.version), version.expires_at or purge_at)
+        _set_version_ttl(runtime, artifact, version, version.expires_at or purge_at)
     _set_pointer_ttl(runtime, artifact, goes_at)
     _set_ttl(runtime, artifact_key(artifact.id), goes_at, Update().set("retired", deletion))
 
@@ -87,7 +93,7 @@ def revive(runtime: Runtime, artifact: Artifact) -> None:
         runtime.clients, bucket, [{"Key": entry["Key"], "VersionId": entry["VersionId"]} for entry in markers]
     )
     for version in artifact.versions:
-        _set_ttl(runtime, version_key(artifact.id, version.version), version.expires_at)
+        _set_version_ttl(runtime, artifact, version, version.expires_at)
     _set_pointer_ttl(runtime, artifact, artifact.expires_at)
     _set_ttl(runtime, artifact_key(artifact.id), artifact.expires_at, Update().remove("retired"))
 
@@ -114,6 +120,8 @@ def purge(runtime: Runtime, artifact: str, of_turn: str | None = None) -> bool:
             if whole or entry["Key"] in keys
         ],
     )
+    for item in gone:
+        billing.take_off(runtime, item)
     removed = [(item["PK"], item["SK"]) for item in gone]
     if whole and meta is not None:
         removed.append((meta["PK"], meta["SK"]))
@@ -127,6 +135,11 @@ def purge(runtime: Runtime, artifact: str, of_turn: str | None = None) -> bool:
 def _set_pointer_ttl(runtime: Runtime, artifact: Artifact, at: float | None) -> None:
     if artifact.conversation is not None:
         _set_ttl(runtime, pointer_key(artifact.conversation, artifact.id), at)
+
+
+def _set_version_ttl(runtime: Runtime, artifact: Artifact, version: Version, at: float | None) -> None:
+    late = None if at is None else at + billing.LATE_SECONDS
+    _set_ttl(runtime, version_key(artifact.id, version.version), late)
 
 
 def _set_ttl(runtime: Runtime, key: Key, at: float | None, change: Update | None = None) -> None:

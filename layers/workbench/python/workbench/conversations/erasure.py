@@ -84,8 +84,8 @@ def as_dict(user: str, record: Item) -> dict[str, Any]:
         "user": user,
         "status": record["status"],
         "counts": {name: record[name] for name in COUNTED},
-        "remains": "Backups of the table keep what was deleted for up to 35 days; logs hold ids and sizes but no "
-        "contents, for as long as this deployment keeps logs.",
+        "remains": "A department's usage keeps who stored how much. Backups of the table keep what was deleted for "
+        "up to 35 days; logs hold ids and sizes but no contents, for as long as this deployment keeps logs.",
     }
 
 
