@@ -59,8 +59,17 @@ sandbox: setup ## Hostile programs against the real sandbox
 test: lint setup ## Everything that CI runs
 	@$(BIN)/pytest -n $(WORKERS) --dist loadscope tests
 
-bench: setup ## Speed against peers, one table
-	@$(BIN)/python -m bench
+# Peers have an environment of their own: with them, this project's libraries in the same versions, and this project.
+BENCH := build/bench-env
+$(BENCH)/.complete: $(STAMP) requirements/bench.lock
+	@echo "setting up $(BENCH) (once; quick when nothing changed)"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(BENCH)
+	@$(BIN)/uv pip sync --quiet --python $(BENCH)/bin/python --require-hashes requirements/bench.lock
+	@$(BIN)/uv pip install --quiet --python $(BENCH)/bin/python --no-deps --editable .
+	@touch $@
+
+bench: setup $(BENCH)/.complete ## Speed against peers, one table; WORDS="search tar" measures rows with these words
+	@$(BENCH)/bin/python -m bench $(WORDS)
 
 synth: $(STAMP) ## Synthesise all stacks offline into cdk.out
 	@$(BIN)/python app.py

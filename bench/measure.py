@@ -1,4 +1,4 @@
-"""Timing two things in turns, so that a machine that slows down slows both, and comparing their medians."""
+"""Measuring several things in turns, so that a machine that slows down slows all of them, and comparing medians."""
 
 from __future__ import annotations
 
@@ -9,56 +9,72 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Times:
-    """Milliseconds of several runs."""
+class Figures:
+    """What several runs took, in ``unit`` (milliseconds unless it says otherwise)."""
 
     runs: tuple[float, ...]
+    unit: str = "ms"
 
     @property
     def median(self) -> float:
         return statistics.median(self.runs)
 
     def __str__(self) -> str:
-        digits = 1 if self.median >= 10 else 3
-        return f"{self.median:,.{digits}f} ms ({min(self.runs):,.{digits}f}-{max(self.runs):,.{digits}f})"
+        digits = 0 if self.median >= 100 else 1 if self.median >= 10 else 2
+        return f"{self.median:,.{digits}f} {self.unit} ({min(self.runs):,.{digits}f}-{max(self.runs):,.{digits}f})"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. ``most`` bounds the ratio of the medians, ``more`` instead the difference in ms."""
+    """One line of the table. ``most`` bounds the ratio of the medians, ``more`` instead their difference.
 
-    ours: Times
+    Without ``theirs`` there is no peer and no bar. ``fault`` says why a row counts as missed whatever its figures are.
+    """
+
+    ours: Figures | None
     peer: str
-    theirs: Times
+    theirs: Figures | None
     bar: str
     most: float | None = None
     more: float | None = None
+    fault: str | None = None
 
     @property
-    def ratio(self) -> float:
-        return self.ours.median / self.theirs.median
+    def difference(self) -> float | None:
+        return self.ours.median - self.theirs.median if self.ours and self.theirs else None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours.median / self.theirs.median if self.ours and self.theirs else None
 
     @property
     def shown_ratio(self) -> str:
-        if self.more is not None:
-            return f"{self.ours.median - self.theirs.median:+,.1f} ms"
-        return f"{self.ratio:.2f}x"
+        if self.difference is None or self.ours is None:
+            return ""
+        return f"{self.ratio:.2f}x" if self.more is None else f"{self.difference:+,.1f} {self.ours.unit}"
 
     @property
     def held(self) -> bool:
+        if self.fault:
+            return False
         if self.more is not None:
-            return self.ours.median - self.theirs.median <= self.more
-        return self.most is None or self.ratio <= self.most
+            return self.difference is not None and self.difference <= self.more
+        return self.most is None or (self.ratio is not None and self.ratio <= self.most)
 
 
-def in_turns(ours: Callable[[], object], theirs: Callable[[], object], runs: int = 15) -> tuple[Times, Times]:
-    """Run both once to warm up, then in turns; milliseconds of each."""
-    ours(), theirs()
-    first, second = [], []
-    for _ in range(runs):
-        first.append(timed(ours))
-        second.append(timed(theirs))
-    return Times(tuple(first)), Times(tuple(second))
+def in_turns(*works: Callable[[], object], runs: int = 15) -> tuple[Figures, ...]:
+    """Run each once to warm up, then all in turns; milliseconds of each.
+
+    Every second round goes backwards, so that none is always the one that follows the same other.
+    """
+    for work in works:
+        work()
+    measured: list[list[float]] = [[] for _ in works]
+    for number in range(runs):
+        order = range(len(works)) if number % 2 == 0 else reversed(range(len(works)))
+        for index in order:
+            measured[index].append(timed(works[index]))
+    return tuple(Figures(tuple(times)) for times in measured)
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench import cold_import, runs, writes
+from bench import calculations, calls, cold_import, edits, memory, reads, runs, searches, trees, writes
 from bench.measure import Row
 
 
 def all_rows() -> dict[str, Callable[[], Row]]:
-    """Row name -> measuring function. Imports of handlers make one row each."""
+    """Row name -> measuring function. Peers are imported when their row is measured; each handler makes one row."""
     return {
+        "edit one line of 1 MiB (deepagents)": edits.against_deepagents,
+        "edit one line of 1 MiB (MCP style)": edits.against_read_replace_write,
+        "search 5 texts in 10,000 files, 64 MiB": searches.against_ripgrep,
+        "read 2,000 numbered lines of 10 MiB": reads.against_deepagents,
+        "calculate (simpleeval)": calculations.against_simpleeval,
+        "calculate (asteval)": calculations.against_asteval,
+        "catalogue and arguments (FastMCP)": calls.against_fastmcp,
+        "catalogue and arguments (pydantic-ai)": calls.against_pydantic_ai,
         "one write at 50,000 files against 50": writes.large_against_small,
         "run_code: `pass` through the supervisor": runs.overhead,
+        "run_code: the whole tool call, cold": runs.whole_call,
+        "mount and scan back 2,000 files, 20 MiB": trees.against_tar,
+        "supervisor memory, endless output": memory.endless_output,
         **cold_import.rows(),
     }
