@@ -17,10 +17,13 @@ from workbench.workspace.lines import parse
 from workbench.workspace.looking import NoSuchFile, file_at
 from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import check_path, printable
-from workbench.workspace.refusals import ChangedSinceRead, NotRead
+from workbench.workspace.refusals import ChangedSinceRead, NotRead, Refusal
 from workbench.workspace.seen import Range, Sight, shift
 
 ARTIFACT_PREFIX = "art_"
+ARGUMENT_FAULTS = frozenset(
+    {"no_edits", "too_many_edits", "mixed_forms", "empty_text", "range_reversed", "invalid_text"}
+)
 
 Earlier = Callable[[str], bytes | None]
 
@@ -49,6 +52,22 @@ def edit(turn: Turn, text: str, edits: Sequence[Edit] | None, append: str | None
     if (edits is None) == (append is None):
         raise ToolError("Give either edits or append. Nothing was changed.", code="invalid_args")
     path = check_path(text)
+    try:
+        return _edit(turn, path, edits, append)
+    except Refusal as refusal:
+        raise _as_told_to(turn, refusal) from refusal
+
+
+def _as_told_to(turn: Turn, refusal: Refusal) -> ToolError:
+    """The engine's refusal as this turn can use it: what is wrong with the arguments alone is ``invalid_args``."""
+    if refusal.code in ARGUMENT_FAULTS:
+        return ToolError(refusal.message, code="invalid_args", reason=refusal.code, **refusal.details)
+    if refusal.advice == "do_something_else" and turn.offers("run_code"):
+        refusal.message += " Change it with run_code."
+    return refusal
+
+
+def _edit(turn: Turn, path: str, edits: Sequence[Edit] | None, append: str | None) -> Answer:
     entry = _editable(turn, path)
     data = turn.workspace.read(entry)
     sight = turn.seen.sight(path)
