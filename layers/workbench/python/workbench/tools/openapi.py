@@ -183,7 +183,8 @@ def _query_parameter(query: Query) -> dict[str, Any]:
 
 def _header(name: str) -> dict[str, Any]:
     said = "The person on whose behalf; left out, the portal asks, which may see everything."
-    return {"name": name, "in": "header", "description": said, "schema": {"type": "string", "pattern": r"^[!-~]+$"}}
+    pattern = r"^[!-~]*$" if name == "X-Workbench-Groups" else r"^[!-~]+$"
+    return {"name": name, "in": "header", "description": said, "schema": {"type": "string", "pattern": pattern}}
 
 
 def _sentence(target: str) -> str:

@@ -110,7 +110,7 @@ ROUTES_DESCRIBED: dict[str, Described] = {
     "POST /v1/turns/{turn}/finish": Described(
         "Finish a turn",
         record({"reply": named("Reply"), "receipt": named("Receipt")}),
-        body=record({"outcome": choice("completed", "failed", "cancelled")}, {"text": TEXT}),
+        body=record({"outcome": choice("completed", "failed", "cancelled")}, {"text": or_null(TEXT)}),
         failures=(404, 409),
     ),
     "GET /v1/turns/{turn}/trace": Described(
@@ -222,7 +222,7 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         "Show what a department stores",
         record({"usage": array(record({"person": TEXT, "bytes": COUNT, "byteHours": NUMBER}))}),
         query=(
-            Query("department", NAME, "Whose people to list; that of the asking person when left out."),
+            Query("department", TEXT, "Whose people to list; that of the asking person when left out."),
             Query("month", {"type": "string", "pattern": MONTH}, "`yyyy-mm`; the current one when left out."),
         ),
         scoped=True,

@@ -12,47 +12,35 @@ import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from workbench import runtime as runtimes
 from workbench.clients import counting
-from workbench.clock import iso
-from workbench.conversations.turns import unauthorized, verify_token
-from workbench.errors import Conflict, InvalidRequest, ToolError, ToolInternal
+from workbench.conversations.turns import verify_token
+from workbench.errors import Conflict, ToolError, ToolInternal
 from workbench.http import Event, Request, Response, respond
-from workbench.ids import CallId, TurnId, is_part
 from workbench.logs import audit, logger
 from workbench.runtime import Runtime
-from workbench.table import (
-    Condition,
-    ConditionFailed,
-    Contended,
-    Item,
-    Key,
-    Operation,
-    Update,
-    breaker_key,
-    call_key,
-    head_key,
-    seen_key,
-    turn_key,
-    update,
-)
-from workbench.tools import breaker, catalogue, recording
+from workbench.table import ConditionFailed, Contended, Item, Operation
+from workbench.tools import catalogue, recording, service
 from workbench.tools.answer import Answer
 from workbench.tools.approvals import pass_gate
-from workbench.tools.arguments import Given
+from workbench.tools.arguments import nearest
+from workbench.tools.asking import Asked, State, read_request, read_state
 from workbench.tools.contract import Bound, Tool
 from workbench.tools.recording import CallFacts, failed, record
 from workbench.tools.sights import seen_operations
 from workbench.tools.turn import Turn
-from workbench.workspace.head import Head
+from workbench.workspace.head import Head, read_head
 from workbench.workspace.seen import Seen
 from workbench.workspace.store import BlobGone, Commit
 
 # Conflicts are rare and short; this many losses in a row mean that somebody writes without pause.
 COMMIT_TRIES = 8
+RETRY_PAUSE_SECONDS = 0.2
+# What an attempt that ended so noted half-way, or notes even now, does not count.
 UNFINISHED_CODES = frozenset({"timeout", "internal"})
 
 _workers = ThreadPoolExecutor(max_workers=64, thread_name_prefix="tool")
@@ -76,76 +64,12 @@ def call_tool(runtime: Runtime, name: str, request: Request) -> Response:
     """Answer one tool call; raises RequestError for what is wrong with the request itself."""
     with counting() as requests:
         started = runtime.clock.monotonic()
-        asked = _read_request(runtime, name, request)
-        state = _read_state(runtime, asked)
+        asked = read_request(runtime, name, request)
+        state = read_state(runtime, asked)
         verify_token(state.turn, asked.token, runtime.clock.now())
         head = Head.from_item(asked.call.turn.conversation, state.head)
         call = _Call(runtime, asked, state, head, started, lambda: requests.total)
         return Response(call.answer())
-
-
-# ---------------------------------------------------------------- the request
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A well-formed request for a tool call."""
-
-    name: str
-    call: CallId
-    token: str | None
-    arguments: Given
-    wait_seconds: float
-
-
-def _read_request(runtime: Runtime, name: str, request: Request) -> Asked:
-    turn = TurnId.parse(request.parameters.get("turn"))
-    body = request.json()
-    if unknown := sorted(set(body) - {"callId", "arguments", "wait"}):
-        raise InvalidRequest(f"Unknown field {unknown[0]!r}. A tool call has callId, arguments and wait.")
-    if not is_part(body.get("callId")):
-        raise InvalidRequest("callId is required: 1 to 64 characters of A-Z, a-z, 0-9, _ and -.")
-    if turn is None:
-        raise unauthorized()
-    settings = runtime.settings
-    wait = body.get("wait", settings.default_wait_seconds)
-    if isinstance(wait, bool) or not isinstance(wait, int | float) or wait < 0:
-        raise InvalidRequest("wait must be a number of seconds, 0 or more.")
-    return Asked(
-        name,
-        CallId(turn, body["callId"]),
-        request.headers.get("x-turn-token"),
-        Given.read(body.get("arguments", {})),
-        min(float(wait), settings.longest_wait_seconds),
-    )
-
-
-@dataclass
-class State:
-    """What one batch read found."""
-
-    head: Item | None
-    turn: Item | None
-    call: Item | None
-    breaker: Item
-    seen: Item
-
-
-def _read_state(runtime: Runtime, asked: Asked) -> State:
-    turn = asked.call.turn
-    keys: list[Key] = [
-        head_key(turn.conversation),
-        turn_key(turn),
-        call_key(turn, asked.call.call),
-        breaker_key(turn.conversation),
-        seen_key(turn),
-    ]
-    found = runtime.table.get_many(keys)
-    head, turn_item, call, broken, seen = (found.get(key) for key in keys)
-    return State(head, turn_item, call, broken or {}, seen or {})
-
-
-# ---------------------------------------------------------------- the call
 
 
 class _Stored(Exception):
@@ -172,6 +96,7 @@ class _Call:
         self.started_at = runtime.clock.now()
         self.requests = requests
         self.attempts = 0
+        self.busy_until: float | None = None
         self.bound: Bound | None = None
         version = self.turn_item["tools"].get(asked.name)
         self.tool: Tool | None = catalogue.get(asked.name, version) if version else None
@@ -185,7 +110,7 @@ class _Call:
             self._require_open()
             refusal = self._reach()
             if refusal is not None:
-                return self._commit_refusal(refusal)
+                return self._record_refusal(refusal)
             assert self.tool is not None
             return self._work_until_committed(self.tool)
         except _Stored as stored_meanwhile:
@@ -196,19 +121,22 @@ class _Call:
     def _once(self) -> dict[str, Any] | None:
         """The answer of an earlier call with this id, or None when there is work to do."""
         item = self.state.call
-        if item is None or item["state"] == "open":
+        if item is None:
             return None
-        if item["digest"] != self.asked.arguments.digest:
+        # Also where the first may be sent again: an approval was asked for its arguments, not for these.
+        if item["digest"] != self.asked.arguments.digest or item["tool"].partition("@")[0] != self.asked.name:
             return self._dress(
                 failed(
                     ToolError(
-                        f"The call id {self.asked.call.call} was used in this turn with other arguments. "
-                        "Send new arguments under a new call id.",
+                        f"The call id {self.asked.call.call} was used in this turn for another call. "
+                        "Send another tool or other arguments under a new call id.",
                         code="invalid_args",
                     ),
                     "invalid_args",
                 )
             )
+        if item["state"] == "open":
+            return None
         if item["state"] == "running":
             return self._resume(item)
         return recording.load_answer(self.runtime, item)
@@ -217,10 +145,13 @@ class _Call:
         # Only run_code leaves a call at work; its module is needed here and in its own function.
         from workbench.runs.run_tool import resume
 
-        answer = resume(self._turn(), item)
+        try:
+            answer = resume(self._turn(), item)
+        except ToolError as error:
+            return self._dress(failed(error))
         return answer.wire if answer.wire is not None else self._dress(answer)
 
-    # ------------------------------------------------------------ four questions, arguments, breaker, gate
+    # ------------------------------------------------------------ four questions, arguments, breaker
 
     def _reach(self) -> Answer | None:
         """Why this call may not be made or cannot be understood, as an answer; None to go on."""
@@ -228,84 +159,76 @@ class _Call:
         if self.tool is None:
             if name in catalogue.names():
                 return failed(ToolError(f"This turn was not offered {name}.", code="denied"), "denied")
-            return failed(ToolError(f"There is no tool named {name!r}.", code="unknown_tool"), "unknown_tool")
+            near = nearest(name, self.turn_item["tools"])
+            hint = f" Did you mean {near}?" if near else ""
+            return failed(ToolError(f"There is no tool named {name!r}.{hint}", code="unknown_tool"), "unknown_tool")
         try:
             self.bound = self.tool.bind(self.asked.arguments)
         except ToolError as error:
             return failed(error, "invalid_args")
-        return self._breaker()
+        self.state.breaker, out_of_service = service.admit(
+            self.runtime, self.head.conversation, self.state.breaker, self.tool, self.asked.arguments.digest
+        )
+        return out_of_service
 
-    def _breaker(self) -> Answer | None:
-        """The answer while the tool is out of service. Half-open, one caller wins the conditional write and works."""
-        assert self.tool is not None
-        now = self.runtime.clock.now()
-        opened = breaker.check(self.state.breaker, self.tool, now)
-        digest = self.asked.arguments.digest
-        probe = None if opened else breaker.probe(self.state.breaker, self.tool, now, digest)
-        if probe is not None:
-            before = self.state.breaker[self.tool.name]["openUntil"]
-            change = Update().set(self.tool.name, probe[self.tool.name])
-            unchanged = Condition("#tool.openUntil = :before", {"#tool": self.tool.name}, {":before": before})
+    def _record_refusal(self, answer: Answer) -> dict[str, Any]:
+        for attempt in range(COMMIT_TRIES):
             try:
-                self.runtime.table.update(breaker_key(self.head.conversation), change, unchanged)
-            except ConditionFailed:
-                opened = breaker.Open(now + self.tool.budget_seconds, "Another call is trying it right now.")
-        if opened is None:
-            return None
-        wait = round(max(0.1, opened.until - now), 1)
-        error = ToolError(opened.reason, code="circuit_open", until=iso(opened.until), retryAfterSeconds=wait)
-        return failed(error, "circuit_open")
+                return self._commit(answer, self._turn(), None)
+            except (ConditionFailed, Contended):
+                self._pause(attempt)
+                self._read_again()
+        return self._dress(answer)
 
-    # ------------------------------------------------------------ work
+    # ------------------------------------------------------------ gate and work
 
     def _work_until_committed(self, tool: Tool) -> dict[str, Any]:
-        assert self.bound is not None
-        settings, clock = self.runtime.settings, self.runtime.clock
-        waited_until = clock.monotonic() + settings.busy_wait_seconds
+        clock = self.runtime.clock
+        deadline = clock.monotonic() + tool.budget_seconds + (self.asked.wait_seconds if tool.step == "run" else 0)
         gone: BlobGone | None = None
         for attempt in range(COMMIT_TRIES):
-            turn = self._turn()
-            gate = pass_gate(turn, tool, self.bound.values)
-            if isinstance(gate, Answer):
-                return self._commit(gate, turn, None)
             try:
-                answer = self._work(tool, turn, self.bound)
+                answer, turn, commit = self._attempt(tool, deadline)
             except BlobGone as error:
                 # Thinning dropped the version that this call began to read: the present one has what it needs.
                 gone = error
                 self._read_again()
                 continue
-            if answer.error is not None and answer.error.code in UNFINISHED_CODES:
-                # What such an attempt noted half-way, or notes even now, does not count.
-                turn = self._turn()
-            if gate.approvals:
-                answer.effects["approvals"] = gate.approvals
             if answer.wire is not None:
                 return self._recorded(answer.wire)
             if answer.outcome == "running":
                 return self._dress(answer)
+            if commit is not None and self._leased():
+                if self._wait_for_lease():
+                    self._read_again()
+                    continue
+                answer, turn, commit = failed(self.head.busy(clock.now())), self._turn(), None
             try:
-                commit = self._prepare(turn, answer)
-            except BlobGone as error:
-                gone = error
+                return self._commit(answer, turn, commit, same_sight=attempt < COMMIT_TRIES // 2)
+            except (ConditionFailed, Contended):
+                self._pause(attempt)
                 self._read_again()
-                continue
-            except ToolError as error:
-                # Nothing of this attempt stands, what it had seen included.
-                answer, commit, turn = failed(error), None, self._turn()
-            if commit is not None and self.head.leased(clock.now(), settings.skew_seconds):
-                if clock.monotonic() >= waited_until:
-                    return self._commit(failed(self.head.busy(clock.now())), self._turn(), None)
-                clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
-            else:
-                try:
-                    return self._commit(answer, turn, commit, same_sight=attempt < COMMIT_TRIES // 2)
-                except (ConditionFailed, Contended):
-                    clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
-            self._read_again()
         if gone is not None:
             raise gone
-        return self._commit(failed(self.head.busy(clock.now())), self._turn(), None)
+        return self._record_refusal(failed(self.head.busy(clock.now())))
+
+    def _attempt(self, tool: Tool, deadline: float) -> tuple[Answer, Turn, Commit | None]:
+        """One try on the state as it was read: the answer, what was seen, and the new version if there is one."""
+        assert self.bound is not None
+        turn = self._turn()
+        gate = pass_gate(turn, tool, self.bound.values)
+        if isinstance(gate, Answer):
+            return gate, self._turn(), None
+        answer, turn = self._work(tool, turn, self.bound, deadline)
+        if answer.error is not None and answer.error.code in UNFINISHED_CODES:
+            turn = self._turn()
+        if gate.approvals:
+            answer.effects["approvals"] = gate.approvals
+        try:
+            return answer, turn, self._prepare(turn, answer)
+        except ToolError as error:
+            # Nothing of this attempt stands, what it had seen included.
+            return failed(error), self._turn(), None
 
     def _turn(self) -> Turn:
         return Turn(
@@ -320,39 +243,40 @@ class _Call:
             tuple(self.bound.conversions) if self.bound else (),
         )
 
-    def _work(self, tool: Tool, turn: Turn, bound: Bound) -> Answer:
-        """Run the tool within its budget; retryable failures of an idempotent tool are tried again."""
+    def _work(self, tool: Tool, turn: Turn, bound: Bound, deadline: float) -> tuple[Answer, Turn]:
+        """Run the tool within what is left of its budget, on a thread that can be given up."""
         context = contextvars.copy_context()
-        future = _workers.submit(context.run, self._attempts, tool, turn, bound)
+        future = _workers.submit(context.run, self._tries, tool, turn, bound)
         try:
-            return future.result(timeout=tool.budget_seconds + (turn.wait_seconds if tool.step == "run" else 0))
+            return future.result(timeout=max(0.0, deadline - self.runtime.clock.monotonic()))
         except FutureTimeout:
             # The worker may go on, but it cannot commit: only this thread does, and it moves on.
+            future.cancel()
             error = ToolError(
                 f"{tool.name} did not finish within {tool.budget_seconds:g} seconds. Nothing was changed. "
                 "Ask for less at once.",
                 code="timeout",
             )
-            return failed(error, "timeout")
+            return failed(error, "timeout"), turn
 
-    def _attempts(self, tool: Tool, turn: Turn, bound: Bound) -> Answer:
+    def _tries(self, tool: Tool, turn: Turn, bound: Bound) -> tuple[Answer, Turn]:
+        """Call the function; a failure that may pass is tried again where the tool allows it, on a fresh view."""
         for left in range(tool.retries, -1, -1):
             self.attempts += 1
             try:
-                return tool.function(turn, **bound.values)
+                return tool.function(turn, **bound.values), turn
             except BlobGone:
                 raise
             except ToolError as error:
                 if not (left and error.retryable):
-                    return failed(error, "invalid_args" if error.code == "invalid_args" else "error")
+                    return failed(error, "invalid_args" if error.code == "invalid_args" else "error"), turn
             except Exception as error:  # noqa: BLE001 - the model gets an answer whatever a tool does
                 logger.exception("tool failed", extra={"tool": tool.name})
                 if not left:
-                    return failed(ToolInternal(f"{tool.name} failed on our side ({type(error).__name__})."))
-            turn.operations.clear()
+                    return failed(ToolInternal(f"{tool.name} failed on our side ({type(error).__name__}).")), turn
+            self.runtime.clock.sleep(random.uniform(0, RETRY_PAUSE_SECONDS))  # noqa: S311
+            turn = self._turn()
         raise AssertionError("unreachable")
-
-    # ------------------------------------------------------------ record
 
     def _prepare(self, turn: Turn, answer: Answer) -> Commit | None:
         """The new version, when the call staged changes and did not fail."""
@@ -362,12 +286,42 @@ class _Call:
         answer.structured = {"version": commit.version, **answer.structured}
         return commit
 
-    def _commit_refusal(self, answer: Answer) -> dict[str, Any]:
-        try:
-            return self._commit(answer, self._turn(), None)
-        except ConditionFailed:
-            self._read_again()
-            raise Conflict("The turn changed while this call was answered. Send it again.") from None
+    # ------------------------------------------------------------ waiting for others
+
+    def _leased(self) -> bool:
+        return self.head.leased(self.runtime.clock.now(), self.runtime.settings.skew_seconds)
+
+    def _wait_for_lease(self) -> bool:
+        """Wait until nobody holds the lease; False when the time that one call may wait is over."""
+        clock = self.runtime.clock
+        if self.busy_until is None:
+            self.busy_until = clock.monotonic() + self.runtime.settings.busy_wait_seconds
+        while clock.monotonic() < self.busy_until:
+            clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
+            self.head = read_head(self.runtime, self.head.conversation)
+            if not self._leased():
+                return True
+        return False
+
+    def _pause(self, attempt: int) -> None:
+        self.runtime.clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+
+    def _read_again(self) -> None:
+        """Fresh state for another try; a twin of this call may have finished meanwhile."""
+        self.state = read_state(self.runtime, self.asked)
+        self.head = Head.from_item(self.head.conversation, self.state.head)
+        stored = self._once()
+        if stored is not None:
+            raise _Stored(stored)
+        # What a tool commits may count on the turn's record: see what it says now.
+        self.turn_item = self.state.turn or self.turn_item
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if self.turn_item["state"] != "open":
+            raise Conflict("This turn is finished. Open a new turn to call tools.", state=self.turn_item["state"])
+
+    # ------------------------------------------------------------ record
 
     def _commit(self, answer: Answer, turn: Turn, commit: Commit | None, *, same_sight: bool = False) -> dict[str, Any]:
         """The call's one final write. Raises ConditionFailed when head or record changed meanwhile.
@@ -382,8 +336,7 @@ class _Call:
         if answer.error is None:
             operations += turn.operations
         operations += seen_operations(turn, self.state.seen, same_sight)
-        code, message = (answer.error.code, answer.error.message) if answer.error else (None, "")
-        operations += self._breaker_operations(made.wire["outcome"], code, message)
+        operations += self._breaker_operations(made.wire)
         uploads = commit.uploads() if commit else []
         if made.object_key is not None:
             uploads.append(lambda: self._put_answer(made))
@@ -400,45 +353,26 @@ class _Call:
 
     def _recorded(self, wire: dict[str, Any]) -> dict[str, Any]:
         """The answer of a run, whose workflow has recorded the call; the streak of failures is kept here."""
-        error = wire["error"] or {}
-        operations = self._breaker_operations(wire["outcome"], error.get("code"), error.get("message", ""))
+        operations = self._breaker_operations(wire)
         if operations:
-            self.runtime.table.transact(operations)
+            # A lost count must not cost the answer.
+            with suppress(Contended):
+                self.runtime.table.transact(operations)
         return wire
 
-    def _breaker_operations(self, outcome: str, code: str | None, message: str) -> list[Operation]:
+    def _breaker_operations(self, wire: dict[str, Any]) -> list[Operation]:
         if self.tool is None:
             return []
-        after = breaker.after(
+        error = wire["error"] or {}
+        return service.after_call(
+            self.runtime,
+            self.head.conversation,
             self.state.breaker,
             self.tool,
-            outcome,
             self.asked.arguments.digest,
-            code,
-            message,
-            self.runtime.clock.now(),
-            self.runtime.settings.breaker_cooldown_seconds,
+            wire["outcome"],
+            (error.get("code"), error.get("message", "")),
         )
-        if after is None:
-            return []
-        change, name = Update(), self.tool.name
-        change = change.set(name, after[name]) if name in after else change.remove(name)
-        return [update(breaker_key(self.head.conversation), change)]
-
-    def _read_again(self) -> None:
-        """Fresh state for another try; a twin of this call may have finished meanwhile."""
-        self.state = _read_state(self.runtime, self.asked)
-        self.head = Head.from_item(self.head.conversation, self.state.head)
-        stored = self._once()
-        if stored is not None:
-            raise _Stored(stored)
-        # What a tool commits may count on the turn's record: see what it says now.
-        self.turn_item = self.state.turn or self.turn_item
-        self._require_open()
-
-    def _require_open(self) -> None:
-        if self.turn_item["state"] != "open":
-            raise Conflict("This turn is finished. Open a new turn to call tools.", state=self.turn_item["state"])
 
     def _dress(self, answer: Answer) -> dict[str, Any]:
         return recording.dress(answer, self._facts(), self.runtime.settings)[0]

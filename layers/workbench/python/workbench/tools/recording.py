@@ -19,8 +19,11 @@ from workbench.runtime import Runtime
 from workbench.settings import Settings
 from workbench.table import Condition, Item, Operation, call_key, put
 from workbench.tools.answer import Answer, ImagePart, TextPart
+from workbench.workspace.cuts import cut_after, cut_before
 
 INLINE_BYTES = 300_000
+# Room in a preview for saying what was left out; a ref alone may have 270 characters.
+NOTE_CHARACTERS = 600
 CLIPPED = " ... [clipped]"
 
 State = Literal["done", "open", "running"]
@@ -132,15 +135,21 @@ def record(answer: Answer, facts: CallFacts, settings: Settings) -> Record:
         "finishedAt": facts.started_at + facts.milliseconds / 1000,
     }
     stored = {"answer": wire} if whole is None else {"answer": wire, "output": whole}
-    body = gzip.compress(
-        json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"), 5, mtime=0
-    )
+    body = _packed(stored)
     if len(body) <= INLINE_BYTES:
         item["answer"] = body
         return Record(wire, item, None, b"")
+    # The answer says what it cost, its own object included.
+    wire["cost"]["requests"] += 1
+    body = _packed(stored)
     key = f"results/{facts.call.turn.conversation}/{facts.call.turn.part}/{facts.call.call}"
     item["answerKey"] = key
     return Record(wire, item, key, body)
+
+
+def _packed(stored: dict[str, Any]) -> bytes:
+    text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode(errors="replace"), 5, mtime=0)
 
 
 def load_answer(runtime: Runtime, item: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,15 +178,17 @@ def _stored(runtime: Runtime, item: Mapping[str, Any]) -> dict[str, Any]:
 def one_line(text: str, limit: int) -> str:
     """The single line an assistant may be given instead of the whole text."""
     line = " ".join(text.split())
-    return line if len(line) <= limit else line[:limit] + CLIPPED
+    return line if len(line) <= limit else line[: cut_before(line, limit)] + CLIPPED
 
 
 def _preview(text: str, facts: CallFacts, settings: Settings) -> str:
-    half = (settings.output_cap_characters - 600) // 2
+    """The head and the tail of a long text, within the cap, and how to read what lies between them."""
+    half = max(0, settings.output_cap_characters - NOTE_CHARACTERS) // 2
+    start, end = cut_before(text, half), cut_after(text, len(text) - half)
     how = (
-        f'Read the rest with read_result(ref="{facts.call.ref}", offset={half}).'
+        f'Read the rest with read_result(ref="{facts.call.ref}", offset={start}).'
         if facts.may_page
         else "The whole output is stored."
     )
-    left_out = len(text) - 2 * half
-    return f"{text[:half]}\n\n[… {left_out:,} of {len(text):,} characters left out here. {how} …]\n\n{text[-half:]}"
+    note = f"[… {end - start:,} of {len(text):,} characters left out here. {how} …]"
+    return f"{text[:start]}\n\n{note}\n\n{text[end:]}"
