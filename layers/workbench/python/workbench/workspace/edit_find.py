@@ -47,7 +47,7 @@ class _Match:
 
 def find_hunks(path: str, document: Document, edits: Sequence[FindEdit]) -> list[Hunk]:
     """Where every edit's text stands; raises unless each is met exactly once and no two share a byte."""
-    haystack = Haystack(document)
+    haystack = Haystack(document, [edit.find for edit in edits])
     places = [Place(path, number, len(edits)) for number in range(1, len(edits) + 1)]
     for place, edit in zip(places, edits, strict=True):
         _check(place, edit)
@@ -74,16 +74,17 @@ def _check(place: Place, edit: FindEdit) -> None:
 
 
 class Haystack:
-    """The file's text as one run of UTF-8 in which every ending is ``\\n``.
+    """The file's text as one run of UTF-8 in which every ending is ``\\n``, unless no text to ``find`` has an ending.
 
     One plain search then finds any ending, and none can stop between ``\\r`` and ``\\n``: what it finds is a line and a
     place in it, which are the same in the file.
     """
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, finds: Sequence[str]) -> None:
         self.document = document
         body = document.data[len(document.bom) :]
-        if document.encoding == "utf-8" and b"\r" not in body:
+        alike = b"\r" not in body or not any("\n" in find or "\r" in find for find in finds)
+        if document.encoding == "utf-8" and alike:
             self._lines = document
             return
         if document.encoding != "utf-8":
@@ -111,7 +112,9 @@ class Haystack:
         return self._lines.line_at(offset)
 
     def text(self) -> str:
-        return self._lines.decode(self._lines.data[len(self._lines.bom) :])
+        """The whole text, every ending as ``\\n``."""
+        text = self._lines.decode(self._lines.data[len(self._lines.bom) :])
+        return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def in_file(self, offset: int) -> int:
         """The place in the file of a place in the haystack."""
