@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from workbench.errors import Internal, InvalidRequest, RequestError, Throttled, WorkbenchError
 from workbench.logs import logger
+from workbench.table import Contended
 
 Event = Mapping[str, Any]
 
@@ -118,6 +119,9 @@ def respond(event: Event, answer: Callable[[Request], Response]) -> dict[str, An
         return failure(error).as_event()
     except WorkbenchError as error:
         return failure(_as_request_error(error)).as_event()
+    except Contended:
+        busy = Throttled("Others keep changing the same record. Nothing was changed. Try again.", retryAfterSeconds=1)
+        return failure(busy).as_event()
     except UnicodeDecodeError:
         return failure(InvalidRequest("The query is not valid UTF-8.")).as_event()
     except Exception:  # noqa: BLE001 - the last line of defence: log it, answer `internal`, keep serving

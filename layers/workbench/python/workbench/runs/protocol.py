@@ -22,6 +22,8 @@ from workbench.runs.plan import PART_BYTES
 ID_CHARACTERS = 256
 TAIL_CHARACTERS = 12_000
 REASON_CHARACTERS = 2_000
+SAMPLE_BYTES = 16 * 1024
+WORTH_COMPRESSING = 0.9
 SELF_REPORT_BYTES = 8_192
 # A pack never splits a small file, so it may be half empty; and the last ones may be short.
 SPARE_PARTS = 8
@@ -109,7 +111,11 @@ def unpack(body: Mapping[str, Any]) -> tuple[bytes, str]:
 
 def packed(raw: bytes) -> dict[str, str]:
     """Bytes as the protocol carries them: ``{"sha256", "data"}``."""
-    return {"sha256": hashlib.sha256(raw).hexdigest(), "data": base64.b64encode(zlib.compress(raw, 1)).decode()}
+    # What is compressed already (pictures, archives) costs more to try than all the rest of sending.
+    middle = len(raw) // 2
+    sample = raw[middle : middle + SAMPLE_BYTES]
+    level = 1 if len(zlib.compress(sample, 1)) <= WORTH_COMPRESSING * len(sample) else 0
+    return {"sha256": hashlib.sha256(raw).hexdigest(), "data": base64.b64encode(zlib.compress(raw, level)).decode()}
 
 
 def self_report(body: Mapping[str, Any]) -> str:
