@@ -33,7 +33,7 @@ from workbench.table import (
 )
 from workbench.tools.answer import Answer, TextPart
 from workbench.tools.contract import Tool
-from workbench.tools.gate import Rating, decide, rate
+from workbench.tools.gate import LEVELS, Judge, Rating, decide, helps, rate, unjudged
 from workbench.tools.turn import Turn
 from workbench.workspace.head import read_head
 
@@ -51,23 +51,31 @@ class Passed:
     approvals: list[dict[str, Any]] = field(default_factory=list)
 
 
-def pass_gate(turn: Turn, tool: Tool, values: Mapping[str, Any]) -> Passed | Answer:
-    """Whether the call may go on: an answer with ``denied`` or ``approval_required`` when it may not."""
+def pass_gate(turn: Turn, tool: Tool, values: Mapping[str, Any], judge: Judge = unjudged) -> Passed | Answer:
+    """Whether the call may go on: an answer with ``denied`` or ``approval_required`` when it may not.
+
+    ``judge`` may raise what the rules say. Whatever fails here fails the call: nothing goes on unrated.
+    """
     settings = turn.settings
-    rating = rate(tool, values, lambda folder: _paths_below(turn, folder))
+    rating = judge(tool, rate(tool, values, lambda folder: _paths_below(turn, folder)))
     decision = decide(rating, settings.ask_from, settings.deny_from)
     if decision == "proceed":
         return Passed()
     if decision == "refuse":
         return _denied(f"This deployment does not allow it: {rating.reason}", rating)
     asked = turn.runtime.table.get(_key(turn.call))
-    if asked is not None and asked["digest"] == turn.digest and asked["status"] != "pending":
-        if asked["status"] == "allowed":
-            return Passed([_receipt_line(asked)])
-        return _denied(f"{asked['by']} decided against it.", rating)
-    granted = list(_grants(turn))
-    if decide(rating, settings.ask_from, settings.deny_from, [grant["pattern"] for grant in granted]) == "proceed":
-        return Passed([_receipt_line(grant) for grant in granted])
+    if asked is not None and asked["digest"] != turn.digest:
+        return _other_call(turn)
+    if asked is not None and asked["status"] == "allowed":
+        return Passed([_receipt_line(asked)]) if _no_riskier(rating, asked) else _riskier(rating, asked)
+    standing = [grant for grant in _grants(turn) if helps(grant["pattern"], rating, settings.ask_from)]
+    against = asked if asked and asked["status"] == "denied" else next(filter(_is_denial, standing), None)
+    if against is not None:
+        answer = _denied(f"{against['by']} decided against it.", rating)
+        answer.effects["approvals"] = [_receipt_line(against)]
+        return answer
+    if decide(rating, settings.ask_from, settings.deny_from, [grant["pattern"] for grant in standing]) == "proceed":
+        return Passed([_receipt_line(grant) for grant in standing])
     if asked is None:
         _park(turn, tool, rating)
     return _waiting(turn, rating)
@@ -89,6 +97,27 @@ def _denied(why: str, rating: Rating) -> Answer:
         pattern=rating.pattern,
     )
     return Answer([TextPart(error.message)], error=error, outcome="denied")
+
+
+def _no_riskier(rating: Rating, asked: Item) -> bool:
+    return LEVELS.index(rating.level) <= LEVELS.index(asked["rating"])
+
+
+def _riskier(rating: Rating, asked: Item) -> Answer:
+    """The same call has become another matter since a person allowed it, such as a folder that now holds a key."""
+    return _denied(
+        f"It was allowed when it was rated {asked['rating']}, and now it is {rating.level}: {rating.reason} "
+        "Send it under a new call id to ask again.",
+        rating,
+    )
+
+
+def _other_call(turn: Turn) -> Answer:
+    """What a person was asked about must not change under the same id."""
+    error = ToolError(
+        f"{turn.call.approval} was asked for other arguments. Send these under a new call id.", code="invalid_args"
+    )
+    return Answer([TextPart(error.message)], error=error, outcome="invalid_args")
 
 
 def _waiting(turn: Turn, rating: Rating) -> Answer:
@@ -144,22 +173,28 @@ def _grants(turn: Turn) -> Iterator[Item]:
     yield from table.query(f"P#{turn.caller.user}", "GRANT#")
 
 
-def _grant(asked: Mapping[str, Any], call: CallId, scope: str, by: str, now: float) -> Operation | None:
-    name = "GRANT#" + hashlib.sha256(asked["pattern"].encode()).hexdigest()
+def _is_denial(grant: Item) -> bool:
+    return bool(grant["status"] == "denied")
+
+
+def _grant(decided: Mapping[str, Any], call: CallId) -> Operation | None:
+    """What a decision that is meant for more than one call leaves behind, in the place of an earlier one."""
+    name = "GRANT#" + hashlib.sha256(decided["pattern"].encode()).hexdigest()
     keys: dict[str, Key] = {
         "turn": conversation_key(call.turn.conversation, f"T#{call.turn.part}#{name}"),
         "conversation": conversation_key(call.turn.conversation, name),
-        "person": (f"P#{asked['user']}", name),
+        "person": (f"P#{decided['user']}", name),
     }
-    if scope not in keys:
+    if decided["scope"] not in keys:
         return None
-    pk, sk = keys[scope]
-    facts = {"id": asked["id"], "pattern": asked["pattern"], "status": "allowed", "by": by, "at": now}
-    return put({"PK": pk, "SK": sk, **facts})
+    pk, sk = keys[decided["scope"]]
+    facts = {field: decided[field] for field in ("id", "pattern", "status", "by")}
+    return put({"PK": pk, "SK": sk, **facts, "at": decided["decidedAt"]})
 
 
 def _receipt_line(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": item["id"], "pattern": item["pattern"], "decision": "allow", "by": item["by"]}
+    decision = "allow" if item["status"] == "allowed" else "deny"
+    return {"id": item["id"], "pattern": item["pattern"], "decision": decision, "by": item["by"]}
 
 
 # ---------------------------------------------------------------- routes
@@ -197,19 +232,25 @@ def decide_approval(runtime: Runtime, request: Request) -> Response:
     if asked["expiresAt"] <= now or turn["state"] != OPEN:
         raise Conflict("The turn of this approval has ended, so there is nothing left to decide.")
     status = "allowed" if decision == "allow" else "denied"
+    decided = {**asked, "status": status, "scope": scope, "by": by, "decidedAt": now}
     change = Update().set("status", status).set("scope", scope).set("by", by).set("decidedAt", now)
-    operations = [update(_key(call), change, PENDING)]
-    if decision == "allow" and (grant := _grant(asked, call, scope, by, now)):
-        operations.append(grant)
+    grant = _grant(decided, call)
+    operations = [update(_key(call), change, PENDING), *([grant] if grant else [])]
     try:
         runtime.table.transact(operations)
     except ConditionFailed:
-        decided = runtime.table.get(_key(call)) or asked
-        if decided["status"] != status:
-            raise Conflict(f"This approval was already {decided['status']} by {decided['by']}.") from None
-        return Response({"approval": _facts(decided, now)})
+        before = runtime.table.get(_key(call))
+        if before is None:
+            raise NotFound("There is no such approval.") from None
+        if (before["status"], before["scope"]) != (status, scope):
+            raise Conflict(
+                f"This approval was already {before['status']} ({before['scope']}) by {before['by']}.",
+                status=before["status"],
+                scope=before["scope"],
+            ) from None
+        return Response({"approval": _facts(before, now)})
     audit("approval.decided", approval=asked["id"], decision=decision, scope=scope, by=by)
-    return Response({"approval": _facts({**asked, "status": status, "scope": scope, "by": by}, now)})
+    return Response({"approval": _facts(decided, now)})
 
 
 def _facts(item: Mapping[str, Any], now: float) -> dict[str, Any]:

@@ -49,6 +49,15 @@ class Rating:
     commands: tuple[tuple[Risk, str], ...] = ()
 
 
+# What may raise a rating; see :func:`raised`.
+Judge = Callable[[Tool, Rating], Rating]
+
+
+def unjudged(_tool: Tool, rating: Rating) -> Rating:
+    """The rules alone decide."""
+    return rating
+
+
 def holds_credentials(path: str) -> bool:
     """True when a file of this path usually holds keys or passwords, wherever it lies and however it is cased."""
     clean = _clean(path)
@@ -98,10 +107,26 @@ def decide(rating: Rating, ask: str, deny: str, grants: Iterable[str] = ()) -> D
         return "refuse"
     if level < LEVELS.index(ask):
         return "proceed"
-    patterns = [line for grant in grants for line in grant.split("\n")]
-    asked = [(rated, command) for rated, command in rating.commands if LEVELS.index(rated) >= LEVELS.index(ask)]
-    covered = all(any(matches(pattern, command, rated) for pattern in patterns) for rated, command in asked)
+    given = list(grants)
+    covered = all(any(_covers(grant, rated, command) for grant in given) for rated, command in _asked(rating, ask))
     return "proceed" if covered else "ask"
+
+
+def helps(grant: str, rating: Rating, ask: str) -> bool:
+    """True when the granted pattern covers a command of the call that is asked about."""
+    return any(_covers(grant, rated, command) for rated, command in _asked(rating, ask))
+
+
+def raised(rating: Rating, level: Risk, reason: str) -> Rating:
+    """The call rated ``level`` where that is more than the rules say; never less.
+
+    What is granted then are the very commands: nobody judged the others of their folder.
+    """
+    if LEVELS.index(level) <= LEVELS.index(rating.level):
+        return rating
+    commands = tuple((_higher(rated, level), command) for rated, command in rating.commands)
+    pattern = "\n".join(dict.fromkeys(_escape(command) for _rated, command in commands))
+    return Rating(level, pattern, reason, commands)
 
 
 def matches(pattern: str, command: str, level: Risk = "low") -> bool:
@@ -111,6 +136,14 @@ def matches(pattern: str, command: str, level: Risk = "low") -> bool:
         return False
     expression = "".join("[^/]+" if part == "*" else re.escape(part.replace("\\*", "*")) for part in parts)
     return re.fullmatch(expression, command, re.DOTALL) is not None
+
+
+def _asked(rating: Rating, ask: str) -> list[tuple[Risk, str]]:
+    return [(rated, command) for rated, command in rating.commands if LEVELS.index(rated) >= LEVELS.index(ask)]
+
+
+def _covers(grant: str, level: Risk, command: str) -> bool:
+    return any(matches(pattern, command, level) for pattern in grant.split("\n"))
 
 
 def _paths(values: Mapping[str, Any]) -> list[str]:

@@ -218,6 +218,9 @@ class _Call:
         turn = self._turn()
         gate = pass_gate(turn, tool, self.bound.values)
         if isinstance(gate, Answer):
+            if gate.outcome == "invalid_args":
+                # The id belongs to another call, whose record this one must not take.
+                raise _Stored(self._dress(gate))
             return gate, self._turn(), None
         answer, turn = self._work(tool, turn, self.bound, deadline)
         if answer.error is not None and answer.error.code in UNFINISHED_CODES:
