@@ -28,7 +28,7 @@ Line = Annotated[int, Field(ge=1)]
 LISTED = 100
 
 
-@tool(name="export_artifact", step="export", version="1.0.0", tags={"artifacts"}, budget=30.0)
+@tool(name="export_artifact", step="export", version="1.0.0", tags={"artifacts"}, budget=25.0)
 def export_artifact_1(
     turn: Turn,
     path: Annotated[str, Field(min_length=1)],
@@ -47,7 +47,7 @@ def export_artifact_1(
     return _export(turn, _from_workspace(turn, path, name, media_type, None), None)
 
 
-@tool(step="export", version="2.0.0", tags={"artifacts"}, budget=30.0)
+@tool(step="export", version="2.0.0", tags={"artifacts"}, budget=25.0)
 def export_artifact(
     turn: Turn,
     path: str | None = None,

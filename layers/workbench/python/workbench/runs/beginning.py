@@ -135,6 +135,7 @@ def _record(turn: Turn, order: Order) -> Item:
         "digest": turn.digest,
         "mayPage": turn.offers("read_result"),
         "conversions": list(turn.conversions),
+        "approvals": list(turn.approvals),
         "status": "queued",
         "attempt": 1,
         "startedAt": now,

@@ -134,4 +134,6 @@ def _call_record(runtime: Runtime, run: Item, answer: Answer) -> Record:
     )
     made = record(answer, facts, runtime.settings)
     made.item["run"] = run["run"]
+    if run["approvals"]:
+        made.item["effects"]["approvals"] = run["approvals"]
     return made

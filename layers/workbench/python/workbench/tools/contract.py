@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 Step = Literal["read", "write", "run", "compute", "search", "export"]
 Risk = Literal["low", "moderate", "high", "dangerous"]
 
+# What these do, they must not do twice; only a call that changes nothing may be repeated without asking.
+_ONCE_ONLY = frozenset({"write", "run", "export"})
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
@@ -75,6 +77,8 @@ class Tool:
             raise TypeError(f"{name}: the version must be three numbers, like 1.0.0")
         if step not in typing.get_args(Step) or risk not in typing.get_args(Risk):
             raise TypeError(f"{name}: unknown step {step!r} or risk {risk!r}")
+        if retries and step in _ONCE_ONLY:
+            raise TypeError(f"{name}: a tool that may have done half its work must not be tried again")
         self.function = function
         self.name = name
         self.version = version

@@ -222,6 +222,7 @@ class _Call:
                 # The id belongs to another call, whose record this one must not take.
                 raise _Stored(self._dress(gate))
             return gate, self._turn(), None
+        turn.approvals = tuple(gate.approvals)
         answer, turn = self._work(tool, turn, self.bound, deadline)
         if answer.error is not None and answer.error.code in UNFINISHED_CODES:
             turn = self._turn()

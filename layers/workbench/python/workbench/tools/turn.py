@@ -47,6 +47,8 @@ class Turn:
     digest: str
     wait_seconds: float
     conversions: tuple[dict[str, Any], ...] = ()
+    # What people allowed of this call, as its receipt says it.
+    approvals: tuple[dict[str, Any], ...] = ()
     operations: list[Operation] = field(default_factory=list)
 
     @property
