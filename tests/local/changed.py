@@ -1,13 +1,14 @@
-"""The running system with something changed for a while: its settings, its cache, what its AWS requests meet."""
+"""The running system changed for a while: its settings, its cache, what its AWS requests meet, what is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from local.system import LocalSystem
-from workbench.workspace.store import WorkspaceStore
+from workbench.workspace.head import read_head
+from workbench.workspace.store import WorkingCopy, WorkspaceStore
 
 
 class Crashed(BaseException):
@@ -38,3 +39,13 @@ def hooked(system: LocalSystem, hook: Callable[[str, str], None]) -> Iterator[No
 def cold(system: LocalSystem) -> None:
     """Forget what was cached, as a function does that starts anew."""
     system.runtime.workspaces = WorkspaceStore(system.runtime)
+
+
+def store_many(system: LocalSystem, conversation: str, files: Mapping[str, bytes], tool: str = "run_code") -> None:
+    """Store many files in one version, as a run does."""
+    copy = WorkingCopy(system.runtime, read_head(system.runtime, conversation))
+    for path, data in files.items():
+        copy.write(path, data)
+    commit = copy.prepare(tool, None)
+    system.runtime.clients.together(*commit.uploads())
+    system.runtime.table.transact(commit.operations())

@@ -39,7 +39,11 @@ def test_every_reported_hit_of_a_long_line_is_visible(talk: Talk) -> None:
 def test_one_huge_line_does_not_starve_the_other_files(talk: Talk, system: LocalSystem) -> None:
     """Case 20: everything within one budget, the rest reachable, and said so."""
     talk.put("a-minified.js", b"x" * 400_000 + b"needle" + b"y" * 250_000)
-    copy_many(system, talk, {f"small/{number:03}.txt": f"line with needle {number}\n" for number in range(200)})
+    changed.store_many(
+        system,
+        talk.conversation,
+        {f"small/{number:03}.txt": f"line with needle {number}\n".encode() for number in range(200)},
+    )
     seen: set[str] = set()
     after = None
     for _ in range(40):
@@ -56,19 +60,6 @@ def test_one_huge_line_does_not_starve_the_other_files(talk: Talk, system: Local
     read = talk.ok("read_file", path="a-minified.js")
     assert len(text(read)) <= BUDGET
     assert "650006" in text(read).replace(",", "")
-
-
-def copy_many(system: LocalSystem, talk: Talk, files: dict[str, str]) -> None:
-    """Store many files in one version, as a run does."""
-    from workbench.workspace.head import read_head
-    from workbench.workspace.store import WorkingCopy
-
-    copy = WorkingCopy(system.runtime, read_head(system.runtime, talk.conversation))
-    for path, content in files.items():
-        copy.write(path, content.encode())
-    commit = copy.prepare("run_code", None)
-    system.runtime.clients.together(*commit.uploads())
-    system.runtime.table.transact(commit.operations())
 
 
 def test_a_cut_never_advises_what_shows_nothing_new(talk: Talk) -> None:
@@ -156,7 +147,8 @@ def test_reads_and_searches_are_never_previewed(talk: Talk, system: LocalSystem)
         assert len(text(answer)) > 16_000
         assert answer["truncated"] is False
         assert "left out here" not in text(answer)
-    copy_many(system, talk, {f"{'n' * 200}/{number:04}": "" for number in range(300)})
+    files = {f"{'n' * 200}/{number:04}": b"" for number in range(300)}
+    changed.store_many(system, talk.conversation, files)
     listed = talk.ok("list_files")
     assert listed["truncated"] is False and listed["structured"]["next"]
 
@@ -223,7 +215,8 @@ def test_a_binary_file_does_not_spoil_a_search(talk: Talk) -> None:
 
 def test_a_search_past_its_deadline_says_how_far_it_got(talk: Talk, system: LocalSystem, monkeypatch: Any) -> None:
     """Past 20 s a search tells how many of how many files it searched, and goes on behind the last one."""
-    copy_many(system, talk, {f"{number}.txt": "needle\n" for number in range(6)})
+    files = {f"{number}.txt": b"needle\n" for number in range(6)}
+    changed.store_many(system, talk.conversation, files)
     monkeypatch.setattr("workbench.workspace.finding.SEARCH_SECONDS", -1)
     paths: list[str] = []
     after = None
@@ -239,7 +232,9 @@ def test_a_search_past_its_deadline_says_how_far_it_got(talk: Talk, system: Loca
 
 
 def test_cached_or_not_the_answers_are_the_same(talk: Talk, system: LocalSystem) -> None:
-    copy_many(system, talk, {f"{number:02}.txt": f"content {number}\n" for number in range(20)})
+    changed.store_many(
+        system, talk.conversation, {f"{number:02}.txt": f"content {number}\n".encode() for number in range(20)}
+    )
     warm = text(talk.ok("read_file", paths=[f"{number:02}.txt" for number in range(10)]))
     changed.cold(system)
     assert text(talk.ok("read_file", paths=[f"{number:02}.txt" for number in range(10)])) == warm

@@ -194,29 +194,18 @@ def test_thinning_removes_what_a_crash_left_and_nothing_else(talk: Talk, system:
 
 
 def test_a_packed_history_and_long_lists_of_paths_survive_thinning(talk: Talk, system: LocalSystem) -> None:
-    runtime = system.runtime
     for generation in range(3):
-        copy = _copy(system, talk)
-        for number in range(250):
-            copy.write(f"many/{number:03}.txt", f"{generation} {number}\n".encode())
-        commit = copy.prepare("run_code", None)
-        runtime.clients.together(*commit.uploads())
-        runtime.table.transact(commit.operations())
+        files = {f"many/{number:03}.txt": f"{generation} {number}\n".encode() for number in range(250)}
+        changed.store_many(system, talk.conversation, files)
     assert any("/packs/" in key for key in stored(system, talk))
     with changed.settings(system, history_versions=2):
-        assert history.thin(runtime, talk.conversation).versions == 1
+        assert history.thin(system.runtime, talk.conversation).versions == 1
     changed.cold(system)
     listed = talk.api("GET", f"/v1/conversations/{talk.conversation}/versions").json["versions"]
     assert [len(one["modified"]) for one in listed] == [250, 250]
     assert restore(talk, 2).status == 200
     changed.cold(system)
     assert talk.bytes_of("many/007.txt") == b"1 7\n"
-
-
-def _copy(system: LocalSystem, talk: Talk) -> Any:
-    from workbench.workspace.store import WorkingCopy
-
-    return WorkingCopy(system.runtime, heads.read_head(system.runtime, talk.conversation))
 
 
 def test_thinning_waits_for_nobody_and_gives_the_lease_back(talk: Talk, system: LocalSystem) -> None:

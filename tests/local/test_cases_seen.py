@@ -161,13 +161,8 @@ def test_a_file_that_was_deleted_and_made_again_was_not_seen(talk: Talk) -> None
 
 def test_bytes_seen_inside_a_pack_are_found_again(talk: Talk, system: LocalSystem) -> None:
     """More than 16 files of one version lie in a pack: the turn remembers where, and compares with those bytes."""
-    runtime = system.runtime
-    copy = WorkingCopy(runtime, read_head(runtime, talk.conversation))
-    for number in range(20):
-        copy.write("f.txt" if number == 7 else f"{number}.txt", TEN.replace("10", f"ten {number}").encode())
-    commit = copy.prepare("run_code", None)
-    runtime.clients.together(*commit.uploads())
-    runtime.table.transact(commit.operations())
+    files = {f"{number}.txt": f"{number}\n".encode() for number in range(20)}
+    changed.store_many(system, talk.conversation, {**files, "f.txt": TEN.replace("10", "ten").encode()})
     for tool, arguments in (("read_file", {"path": "f.txt"}), ("search_files", {"path": "f.txt", "queries": ["line"]})):
         talk.ok(tool, **arguments)
         packed = talk.bytes_of("f.txt") or b""
