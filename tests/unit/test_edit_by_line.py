@@ -119,6 +119,7 @@ def test_a_last_line_that_is_empty_needs_an_ending_and_has_one():
     assert "line break" in result.notes[0]
     assert edit(b"a\n\nb", lines(3)).data == b"a\n\n"
     assert edit(b"a\nb\nc", lines(2, content="\n"), lines(3)).data == b"a\n\n"
+    assert edit(b"a\nb\nc", lines(2, content="B\n\n"), lines(3)).data == b"a\nB\n\n"
 
 
 # ---------------------------------------------------------------- ranges
@@ -290,6 +291,13 @@ def test_what_cannot_be_compared_or_has_moved_counts_as_changed(earlier):
     assert refusal(b"1\n2\n3\n4\n", lines(3, content="x"), sight=before, earlier=earlier).code == "changed_since_read"
     anchored = lines(3, content="x", anchor="3")
     assert edit(b"1\n2\n3\n4\n", anchored, sight=before, earlier=earlier).data == b"1\n2\nx\n4\n"
+
+
+def test_the_same_bytes_in_another_encoding_are_other_text():
+    before = Sight("before", ((1, 1),))
+    assert (
+        refusal(b"\xff\xfeab", lines(1, content="x"), sight=before, earlier=b"\xfe\xffab").code == "changed_since_read"
+    )
 
 
 def test_lines_that_were_not_seen_are_not_read_even_if_they_did_not_change():

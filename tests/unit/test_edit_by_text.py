@@ -269,6 +269,7 @@ def test_text_that_is_not_there_at_all_gets_no_hint():
     assert "differsIn" not in refused.details
     assert "exactly" in refused.message
     assert refusal(b"", ("gamma", "x")).code == "no_match"
+    assert "differsIn" not in refusal(b"alpha\nbeta\n", (" \n", "x")).details
 
 
 def test_a_pasted_number_column_is_named():

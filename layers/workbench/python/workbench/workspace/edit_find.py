@@ -74,19 +74,19 @@ def _check(place: Place, edit: FindEdit) -> None:
 
 
 class Haystack:
-    """The file's text as one run of UTF-8 in which every ending is ``\\n``, unless no text to ``find`` has an ending.
+    """Where texts stand in a file. Its own bytes are searched where they are UTF-8 and no ending can be in the way.
 
-    One plain search then finds any ending, and none can stop between ``\\r`` and ``\\n``: what it finds is a line and a
-    place in it, which are the same in the file.
+    Otherwise its text is, as one run of UTF-8 in which every ending is ``\\n``. One plain search then finds any ending,
+    and none can stop between ``\\r`` and ``\\n``: what it finds is a line and a place in it, the same in the file.
     """
 
     def __init__(self, document: Document, finds: Sequence[str]) -> None:
         self.document = document
-        body = document.data[len(document.bom) :]
-        alike = b"\r" not in body or not any("\n" in find or "\r" in find for find in finds)
+        alike = b"\r" not in document.data or not any("\n" in find or "\r" in find for find in finds)
         if document.encoding == "utf-8" and alike:
             self._lines = document
             return
+        body = document.data[len(document.bom) :]
         if document.encoding != "utf-8":
             whole = len(body) // 2 * 2
             text = body[:whole].decode(document.encoding, "surrogatepass")

@@ -132,7 +132,9 @@ class Document:
 
         The end of the file counts as the last line, the byte-order mark as line 1; 0 in an empty file.
         """
-        return self._breaks.line_at(max(0, offset - len(self.bom)) // self.unit_bytes)
+        if self.encoding == "utf-8":
+            return self._breaks.line_at(max(offset, len(self.bom)))
+        return self._breaks.line_at(max(0, offset - len(self.bom)) // 2)
 
     @property
     def endings(self) -> dict[str, int]:
@@ -182,8 +184,10 @@ class Document:
         return data.decode(self.encoding, "replace")
 
     def _byte(self, unit: int) -> int:
+        if self.encoding == "utf-8":
+            return unit
         # A UTF-16 file may end in half a unit, which the index counts as a whole one.
-        return min(len(self.bom) + unit * self.unit_bytes, len(self.data))
+        return min(len(self.bom) + unit * 2, len(self.data))
 
 
 def text_lines(text: str) -> list[str]:
@@ -206,8 +210,9 @@ def _mark_of(data: bytes) -> tuple[bytes, Encoding] | None:
 
 
 def _break_index(data: bytes, bom: bytes, encoding: Encoding) -> _BreakIndex:
-    body = data[len(bom) :]
-    return _BreakIndex(body if encoding == "utf-8" else _one_byte_per_unit(body, encoding))
+    if encoding == "utf-8":
+        return _BreakIndex(data, len(bom))
+    return _BreakIndex(_one_byte_per_unit(data[len(bom) :], encoding), 0)
 
 
 # 0 stays 0 and every other value becomes 0xFF, which no line break uses.
@@ -229,7 +234,7 @@ def _one_byte_per_unit(body: bytes, encoding: Encoding) -> bytes:
 
 
 class _BreakIndex:
-    """Where the lines of a text of one-byte units begin and end; found block by block, as far as asked for.
+    """Where the lines of one-byte units begin and end, from ``base`` on; found block by block, as far as asked for.
 
     Counting the breaks of a block is several times quicker than noting where each one stands, so the blocks on the
     way are only counted, and the one that holds the answer is cut into lines.
@@ -237,11 +242,11 @@ class _BreakIndex:
 
     __slots__ = ("_cut", "_cut_ends", "_starts", "_totals", "_units", "only_lf")
 
-    def __init__(self, units: bytes) -> None:
+    def __init__(self, units: bytes, base: int) -> None:
         self._units = units
         self.only_lf = b"\r" not in units
         # Block i is units[starts[i]:starts[i + 1]] and totals[i] breaks end before it.
-        self._starts = [0]
+        self._starts = [base]
         self._totals = [0]
         self._cut = -1
         self._cut_ends: list[int] = []
@@ -252,7 +257,7 @@ class _BreakIndex:
 
     @property
     def count(self) -> int:
-        return self._break_count() + (not self.closed and bool(self._units))
+        return self._break_count() + (not self.closed and len(self._units) > self._starts[0])
 
     def has_line(self, number: int) -> bool:
         if number < 1:
@@ -310,9 +315,9 @@ class _BreakIndex:
         self._totals.append(self._totals[-1] + breaks)
 
     def _after_break(self, number: int) -> int:
-        """Where break ``number`` ends; 0 for break 0, the end of the text for a last line without a break."""
+        """Where break ``number`` ends; the base for break 0, the end of the text for a last line without a break."""
         if number == 0:
-            return 0
+            return self._starts[0]
         self._count_breaks_to(number)
         if number > self._totals[-1]:
             return len(self._units)

@@ -139,7 +139,6 @@ class Seen:
 
     def replace(self, path: str, sight: Sight, at: float) -> None:
         """After the turn's own write: all that it has seen of the file as it now is. ``at`` in Unix seconds."""
-        self._sights.pop(path, None)  # so that the order of the map is that of sight
         self._sights[path] = (replace(sight, ranges=()).and_also(sight.ranges), int(at))
         self._changed["paths", path] = None
 
