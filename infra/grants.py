@@ -26,6 +26,7 @@ class Places:
     cluster: str = ""
     cluster_tasks: str = ""
     execution_role: str = ""
+    classifier_model: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,8 @@ PASS_THE_EXECUTION_ROLE = Grant(
     lambda places: [places.execution_role],
     lambda _places: {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
 )
+# Only where a deployment names a model, and only calls that change something.
+ASK_THE_CLASSIFIER = Grant("AskTheClassifier", ("bedrock:InvokeModel",), lambda places: [places.classifier_model])
 # Removing what a deleted conversation leaves, and the marks that its artifacts get or lose.
 REMOVAL = (
     items("Removal", *READ_ITEMS, *WRITE_ITEMS, "dynamodb:BatchWriteItem", of=(CONVERSATIONS, RUNS)),
@@ -182,8 +185,11 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
     ),
     "turns": (
         items("TurnItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
-        items("ExpiredVersions", "dynamodb:BatchWriteItem", of=(ARTIFACTS,)),
+        items("ExpiredVersions", "dynamodb:BatchWriteItem", of=(ARTIFACTS, CONVERSATIONS)),
         artifact_objects("AttachFiles", "s3:PutObjectTagging"),
+        # Finishing thins a history that is past its limits.
+        *READ_WORKSPACES,
+        workspace_objects("ThinHistories", "s3:DeleteObject", under=("conversations",)),
         PERSON_FENCE,
         BILL,
         STOP_RUNS,

@@ -95,6 +95,7 @@ class DeploymentSettings(_Group):
     log_retention_days: int = 90
     ask_from: Rating = "dangerous"
     deny_from: Rating = "never"
+    classifier_model: str | None = None
     requests_per_second: int = Field(default=100, ge=1, le=10_000)
     alarm_topic_arn: str | None = None
 
@@ -147,6 +148,16 @@ class DeploymentSettings(_Group):
             )
         return image
 
+    @field_validator("classifier_model")
+    @classmethod
+    def _is_foundation_model(cls, model: str | None) -> str | None:
+        if model is not None and not re.fullmatch(r"(?!(us|eu|apac|global)\.)[a-z0-9-]+\.[a-z0-9][a-z0-9.:-]*", model):
+            raise ValueError(
+                "write the id of a Bedrock foundation model, such as amazon.nova-lite-v1:0 (no inference profile), or "
+                "leave the key out"
+            )
+        return model
+
     @field_validator("alarm_topic_arn")
     @classmethod
     def _is_topic(cls, arn: str | None) -> str | None:
@@ -163,6 +174,7 @@ class DeploymentSettings(_Group):
                 "unattached_days": self.unattached_days,
                 "ask_from": self.ask_from,
                 "deny_from": self.deny_from,
+                "classifier_model": self.classifier_model or "",
                 "sandbox_env": self.sandbox_env,
                 "runs_at_once": self.runs_at_once,
                 "run_memory_bytes": self.sandbox.run_memory_mib * MIB,

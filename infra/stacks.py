@@ -120,7 +120,13 @@ def _places(
         cluster=sandbox.cluster.attr_arn if sandbox else "",
         cluster_tasks=sandbox.tasks_arn if sandbox else "",
         execution_role=sandbox.execution_role.role_arn if sandbox else "",
+        classifier_model=_model_arn(scope, settings.classifier_model) if settings.classifier_model else "",
     )
+
+
+def _model_arn(scope: Construct, model: str) -> str:
+    # A foundation model belongs to no account.
+    return Stack.of(scope).format_arn(service="bedrock", account="", resource="foundation-model", resource_name=model)
 
 
 def _factory(scope: Construct, settings: DeploymentSettings, storage: StorageStack, places: Places) -> FunctionFactory:

@@ -18,8 +18,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.functions import LIGHT_MIB, FunctionFactory
-from infra.grants import STEP_GRANTS, TOOL_GRANTS, granted_to
+from infra.grants import ASK_THE_CLASSIFIER, STEP_GRANTS, TOOL_GRANTS, Grant, granted_to
 from workbench.routes import DEFAULT_ROUTE, FALLBACK, ROUTES, TOOL_ROUTE
+from workbench.tools.classifier import STATE_CHANGING
 from workbench.tools.contract import Tool
 
 # What a request was and how it ended; never a query or a body, which may hold what people wrote.
@@ -62,7 +63,7 @@ class Tools(Construct):
                 self,
                 tool.name,
                 does=f"Tool {tool.name} ({tool.step})",
-                grants=[*STEP_GRANTS[tool.step], *TOOL_GRANTS.get(tool.name, ())],
+                grants=[*STEP_GRANTS[tool.step], *TOOL_GRANTS.get(tool.name, ()), *_classifier(factory, tool)],
             )
         for function in dict.fromkeys(route.function for route in ROUTES):
             self.functions[function] = factory.make(
@@ -110,6 +111,11 @@ class Tools(Construct):
             destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
         )
         return stage
+
+
+def _classifier(factory: FunctionFactory, tool: Tool) -> list[Grant]:
+    asks = factory.places.classifier_model and tool.step in STATE_CHANGING
+    return [ASK_THE_CLASSIFIER] if asks else []
 
 
 def _route_key(route: str) -> apigateway.HttpRouteKey:

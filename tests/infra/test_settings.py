@@ -11,8 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from infra.settings import CONTEXT_KEY, DeploymentSettings, SettingsError, parse, read_context
-from tests.infra.templates import ROOT, synthesise
+from tests.infra.templates import ROOT, synthesise, text
 from workbench.settings import Settings
+from workbench.tools import catalogue
 
 DELIVERED: dict[str, Any] = read_context(ROOT / "cdk.json")[CONTEXT_KEY]
 
@@ -50,6 +51,8 @@ def test_functions_get_the_same_defaults_as_a_developer() -> None:
         ({"sandboxImage": "docker.io/somebody/image:latest@x"}, 'write "build"'),
         ({"sandboxImage": "workbench-sandbox"}, '"repository:tag"'),
         ({"alarmTopicArn": "my-topic"}, "the ARN of an SNS topic"),
+        ({"classifierModel": "eu.amazon.nova-lite-v1:0"}, "classifierModel.*no inference profile"),
+        ({"classifierModel": "*"}, "classifierModel.*foundation model"),
     ],
     ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else "",
 )
@@ -89,6 +92,7 @@ def test_changed_settings_reach_the_resources(tmp_path: Path) -> None:
         sandboxImage="images/sandbox@sha256:" + "a" * 64,
         sandboxEnv={"NOTE": "hello"},
         denyFrom="dangerous",
+        classifierModel="amazon.nova-lite-v1:0",
         alarmTopicArn="arn:aws:sns:eu-central-1:123456789012:alarms",
     )
     assert set(changed.templates) == {"pilot-storage", "pilot-sandbox", "pilot-api"}
@@ -104,6 +108,16 @@ def test_changed_settings_reach_the_resources(tmp_path: Path) -> None:
     assert json.loads(variables["WORKBENCH_SANDBOX_ENV"]) == {"NOTE": "hello"}
     assert variables["WORKBENCH_DENY_FROM"] == "dangerous"
     assert variables["WORKBENCH_GRACE_DAYS"] == "7"
+    assert variables["WORKBENCH_CLASSIFIER_MODEL"] == "amazon.nova-lite-v1:0"
+    asking = [
+        statement
+        for policy in changed.of("AWS::IAM::Policy")
+        for statement in policy.properties["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "AskTheClassifier"
+    ]
+    # One for each tool that writes, runs or exports.
+    assert len(asking) == len([tool for tool in catalogue.tools() if tool.step in ("write", "run", "export")]) == 5
+    assert all(text(one["Resource"]).endswith(":foundation-model/amazon.nova-lite-v1:0") for one in asking)
     alarms = changed.of("AWS::CloudWatch::Alarm")
     assert alarms and all(a.properties["AlarmActions"] for a in alarms)
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import botocore.session
 import pytest
+from botocore.stub import Stubber
 
 from local.system import LocalSystem
 from tests.local.talk import Talk, text
@@ -475,6 +477,34 @@ def test_a_call_that_is_sent_again_while_it_is_decided_runs_once(api: Any, uniqu
     assert first == 200 and set(outcomes) <= {"ok", "approval_required"}
     assert talk.call("edit_file", call="c", **arguments)["outcome"] == "ok"
     assert talk.bytes_of(".env") == b"A=1\nB=2\n"
+
+
+def test_a_classifier_may_park_a_call_that_the_rules_let_through(
+    api: Any, unique: str, system: LocalSystem, thresholds: Any, monkeypatch: Any
+) -> None:
+    client = botocore.session.get_session().create_client("bedrock-runtime", region_name="eu-central-1")
+    monkeypatch.setitem(system.runtime.clients.__dict__, "bedrock", client)
+    thresholds(classifier_model="amazon.nova-lite-v1:0")
+    talk = Talk.open(api, unique)
+    arguments = {"path": "notes.md", "content": "my password is swordfish"}
+    judged = {"toolUse": {"toolUseId": "t", "name": "rate", "input": {"rating": "dangerous", "reason": "a password"}}}
+    answer = {
+        "output": {"message": {"role": "assistant", "content": [judged]}},
+        "stopReason": "tool_use",
+        "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
+        "metrics": {"latencyMs": 1},
+    }
+    with Stubber(client) as stubber:
+        talk.ok("list_files")
+        stubber.add_response("converse", answer)
+        approval = parked(talk, **arguments)
+        assert listed(talk)[0]["reason"] == "A model judged: a password."
+        decide(talk, approval)
+        stubber.add_response("converse", answer)
+        assert talk.call("write_file", call="c", **arguments)["outcome"] == "ok"
+        stubber.add_client_error("converse", "ThrottlingException")
+        talk.ok("write_file", **arguments)
+        stubber.assert_no_pending_responses()
 
 
 def test_requests_of_an_ordinary_call_do_not_pay_for_approvals(api: Any, unique: str) -> None:

@@ -59,16 +59,21 @@ class Clients:
     def ecs(self) -> Any:
         return self._make("ecs")
 
-    def _make(self, service: str) -> Any:
+    @cached_property
+    def bedrock(self) -> Any:
+        # Whoever asks a model can do without its answer, and somebody is waiting.
+        return self._make("bedrock-runtime", attempts=1, read_timeout=5)
+
+    def _make(self, service: str, *, attempts: int = 3, read_timeout: int = 20) -> Any:
         # botocore's client factory is not thread-safe; one session is shared by all threads.
         with self._making:
             client = self._session.create_client(
                 service,
                 region_name=self._region,
                 config=Config(
-                    retries={"mode": "standard", "max_attempts": 3},
+                    retries={"mode": "standard", "max_attempts": attempts},
                     connect_timeout=3,
-                    read_timeout=20,
+                    read_timeout=read_timeout,
                     max_pool_connections=16,
                     parameter_validation=False,
                 ),

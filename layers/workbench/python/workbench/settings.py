@@ -54,6 +54,8 @@ class Settings(BaseModel):
     breaker_cooldown_seconds: float = 30
     ask_from: str = "dangerous"
     deny_from: str = "never"
+    # A Bedrock model that may raise the ratings of calls that change something; empty: the rules alone decide.
+    classifier_model: str = ""
 
     # Sandbox: names that only the workflow function needs; empty elsewhere.
     sandbox_cluster: str = ""

@@ -29,6 +29,7 @@ from workbench.tools.answer import Answer
 from workbench.tools.approvals import pass_gate
 from workbench.tools.arguments import nearest
 from workbench.tools.asking import Asked, State, read_request, read_state
+from workbench.tools.classifier import judge_for
 from workbench.tools.contract import Bound, Tool
 from workbench.tools.recording import CallFacts, failed, record
 from workbench.tools.sights import seen_operations
@@ -97,6 +98,7 @@ class _Call:
         self.requests = requests
         self.attempts = 0
         self.busy_until: float | None = None
+        self.judge = judge_for(runtime, asked.arguments.values)
         self.bound: Bound | None = None
         version = self.turn_item["tools"].get(asked.name)
         self.tool: Tool | None = catalogue.get(asked.name, version) if version else None
@@ -216,7 +218,7 @@ class _Call:
         """One try on the state as it was read: the answer, what was seen, and the new version if there is one."""
         assert self.bound is not None
         turn = self._turn()
-        gate = pass_gate(turn, tool, self.bound.values)
+        gate = pass_gate(turn, tool, self.bound.values, self.judge)
         if isinstance(gate, Answer):
             if gate.outcome == "invalid_args":
                 # The id belongs to another call, whose record this one must not take.
