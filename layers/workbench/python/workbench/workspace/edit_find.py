@@ -8,7 +8,6 @@ from itertools import islice, pairwise
 
 from workbench.workspace.hunks import Hunk, half_of_a_pair, new_text, with_file_breaks
 from workbench.workspace.lines import Document, as_document
-from workbench.workspace.near_misses import why_no_match
 from workbench.workspace.refusals import (
     EmptyText,
     NoMatch,
@@ -144,6 +143,8 @@ def _match(haystack: Haystack, place: Place, edit: FindEdit, others: list[str]) 
         if lines:
             raise NotOnLine(place, edit.line, lines)
     if not found:
+        from workbench.workspace.near_misses import why_no_match  # needed on refusals only
+
         raise NoMatch(place, why_no_match(edit.find, haystack.text(), others))
     if len(found) > 1:
         lines = [haystack.line_at(start) for start in found[:_OCCURRENCES_LISTED]]

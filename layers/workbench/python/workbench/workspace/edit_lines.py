@@ -13,7 +13,6 @@ from itertools import pairwise
 from workbench.workspace.freshness import Freshness, excerpt
 from workbench.workspace.hunks import Hunk, new_text, with_file_breaks
 from workbench.workspace.lines import Document, text_lines
-from workbench.workspace.near_misses import why_anchor_differs
 from workbench.workspace.refusals import (
     AnchorIsLastLine,
     AnchorMoved,
@@ -144,6 +143,8 @@ def _lines_holding(document: Document, anchor: str) -> list[int]:
 def _anchor_moved(
     document: Document, place: Place, parameter: str, line: int, anchor: str, found: list[int]
 ) -> AnchorMoved:
+    from workbench.workspace.near_misses import why_anchor_differs  # needed on refusals only
+
     now = document.text(line)
     near = found[0] if found else line
     reads = (max(1, near - _LINES_AROUND), min(len(document), near + _LINES_AROUND))
