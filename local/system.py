@@ -28,7 +28,7 @@ from local.tasks import CLUSTER, TASK_DEFINITION, LocalTasks, Process, Start
 from workbench import runtime
 from workbench.clients import Clients
 from workbench.clock import SystemClock
-from workbench.logs import JsonLines, logger
+from workbench.logs import logger
 from workbench.routes import FALLBACK, ROUTES
 from workbench.runtime import Runtime
 from workbench.settings import PREFIX, Settings
@@ -206,7 +206,7 @@ class LocalSystem:
     def _send_logs_to_stderr(self, level: int) -> None:
         # Lambda takes its log from standard output; here that belongs to whoever started the system.
         for handler in logger.handlers:
-            if isinstance(handler, logging.StreamHandler) and isinstance(handler.formatter, JsonLines):
+            if isinstance(handler, logging.StreamHandler):
                 before = handler.setStream(_Stderr()) or handler.stream
                 self._undo.append(partial(handler.setStream, before))
                 self._undo.append(partial(handler.setLevel, handler.level))
