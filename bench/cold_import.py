@@ -18,6 +18,8 @@ ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
     "AWS_DEFAULT_REGION": "eu-central-1",
+    # As infra/functions.py sets it; both sides get it.
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 PEER = """
 import botocore.session, pydantic

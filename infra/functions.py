@@ -28,6 +28,10 @@ WHOLE_PROCESSOR_MIB = 1769
 LIGHT_MIB = 768
 
 
+# pydantic would look through every installed package for plug-ins at the first model; there are none here.
+INTERPRETER = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+
+
 @dataclass(frozen=True)
 class FunctionFactory:
     """What all functions of one stack share."""
@@ -74,7 +78,7 @@ class FunctionFactory:
             log_group=log_group,
             timeout=Duration.seconds(seconds),
             memory_size=memory_mib,
-            environment={**self.environment, **(environment or {})},
+            environment={**INTERPRETER, **self.environment, **(environment or {})},
         )
         acknowledge(function, "Functions run the Python that the tests and the sandbox run", "AwsSolutions-L1")
         return function
