@@ -35,7 +35,7 @@ Api = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def asked() -> Iterator[tuple[LocalSystem, Asked]]:
+def asked(alone: None) -> Iterator[tuple[LocalSystem, Asked]]:
     """A local system, and every (function, need) of what its functions ask of AWS."""
     asked: Asked = set()
 
@@ -54,8 +54,8 @@ def asked() -> Iterator[tuple[LocalSystem, Asked]]:
     plain_call = LocalFunctions.call
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalFunctions, "call", call)
-        # Nothing is kept in memory or on disk, so that every read is a request.
-        with LocalSystem().start(settings={"cache_bytes": 1}) as system:
+        # Nothing is kept in memory or on disk, so that every read is a request; the first finish thins the history.
+        with LocalSystem().start(settings={"cache_bytes": 1, "history_versions": 8}) as system:
             for service in SERVICES:
                 getattr(system.runtime.clients, service).meta.events.register_first("provide-client-params.*.*", hear)
             _live(_api(system.url), lambda: not _deletions_at_work(system))

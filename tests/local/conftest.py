@@ -1,4 +1,4 @@
-"""One local system for all tests of this folder: it starts once, each test uses names of its own."""
+"""A client of the local system, and names of its own for each test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import http.client
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,27 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from local.system import LocalSystem
-
-_started: list[LocalSystem] = []
-
-
-@pytest.fixture(scope="session")
-def system() -> Iterator[LocalSystem]:
-    """The local system with the product's own functions, state machines and sandboxes."""
-    with LocalSystem().start() as running:
-        _started.append(running)
-        yield running
-        _started.remove(running)
-
-
-@pytest.fixture(scope="module")
-def alone() -> Iterator[None]:
-    """No local system runs in this process while the module's tests do; the session's one comes back afterwards."""
-    for running in _started:
-        running.stop()
-    yield
-    for running in _started:
-        running.start()
 
 
 @pytest.fixture
