@@ -91,6 +91,16 @@ class WorkspaceStore:
             return pack[entry.offset : entry.offset + entry.length]
         return self.read(conversation, entry)
 
+    def pack(self, conversation: str, entry: Entry) -> bytes | None:
+        """The whole pack that a file lies in, fetched and cached as one; None when the file is at hand without it."""
+        if not entry.key.startswith("packs/"):
+            return None
+        # Packs of a workspace may be more than fit in memory: one that is on disk is not kept there in another's place.
+        held = self._cache.get_part(conversation, entry.key, 0, max(PACK_BYTES, entry.offset + entry.length))
+        if held is None and self._cache.get(conversation, blob_key(entry.sha256)) is None:
+            return self._object(conversation, entry.key, entry.key.removeprefix("packs/"))
+        return held
+
     def put(self, conversation: str, key: str, data: bytes) -> None:
         """Store a blob, pack or page under its key and remember it."""
         self._runtime.clients.s3.put_object(
@@ -141,6 +151,7 @@ class WorkingCopy:
         self.staged: dict[str, Entry | None] = {}
         self.contents: dict[str, bytes] = {}
         self._staged_folders: set[str] = set()
+        self._pack_key, self._pack = "", b""
 
     def entry(self, path: str) -> Entry | None:
         """The entry for ``path`` as staged, or as the version has it."""
@@ -179,10 +190,15 @@ class WorkingCopy:
         return self._store.read(self.head.conversation, entry)
 
     def scan(self, entry: Entry) -> bytes:
-        """Like :meth:`read`, for work that goes through many files: packs are fetched whole."""
+        """Like :meth:`read`, for work that goes through many files: packs are fetched whole, the last is at hand."""
         if entry.sha256 in self.contents:
             return self.contents[entry.sha256]
-        return self._store.read_whole_pack(self.head.conversation, entry)
+        if entry.key != self._pack_key:
+            pack = self._store.pack(self.head.conversation, entry)
+            if pack is None:
+                return self._store.read(self.head.conversation, entry)
+            self._pack_key, self._pack = entry.key, pack
+        return self._pack[entry.offset : entry.offset + entry.length]
 
     def blob(self, digest: str, place: str = "") -> bytes | None:
         """The bytes of a blob this workspace had in an earlier version, or None when they are gone.
