@@ -95,20 +95,14 @@ class Response:
             headers = {"content-type": "application/octet-stream", **self.headers}
             text, encoded = base64.b64encode(self.body).decode(), True
         else:
-            headers = {"content-type": "application/json", **self.headers}
-            # A lone surrogate, which JSON input may carry, must not leave as invalid UTF-8.
-            text = json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
-            text, encoded = text.encode(errors="replace").decode(), False
+            headers = {"content-type": "application/json", **_retry_after(self.body), **self.headers}
+            text, encoded = _json(self.body), False
         return {"statusCode": self.status, "headers": headers, "body": text, "isBase64Encoded": encoded}
 
 
 def failure(error: RequestError) -> Response:
-    """A request failure as its HTTP answer; busy ones carry Retry-After."""
-    headers = {}
-    wait = error.details.get("retryAfterSeconds")
-    if wait is not None:
-        headers["retry-after"] = str(math.ceil(wait))
-    return Response({"error": error.as_dict()}, error.status, headers)
+    """A request failure as its HTTP answer."""
+    return Response({"error": error.as_dict()}, error.status)
 
 
 def respond(event: Event, answer: Callable[[Request], Response]) -> dict[str, Any]:
@@ -149,6 +143,33 @@ def _as_request_error(error: WorkbenchError) -> RequestError:
                 details.setdefault("retryAfterSeconds", 1)
             return kind(error.message, **details)
     return Internal(error.message)
+
+
+def _retry_after(body: Any) -> dict[str, str]:
+    """The header of an answer whose error says how long to wait, a tool's refusal among them."""
+    error = body.get("error") if isinstance(body, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    wait = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    return {} if wait is None else {"retry-after": str(math.ceil(wait))}
+
+
+def _json(body: Any) -> str:
+    """``body`` as JSON that every parser takes, although what was sent may hold what JSON has no way to send back."""
+    try:
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        # 1e999 is a number to JSON and an infinity to us.
+        text = json.dumps(_finite(body), ensure_ascii=False, separators=(",", ":"))
+    # The same for half of a surrogate pair and UTF-8.
+    return text.encode(errors="replace").decode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _too_deep(body: bytes) -> bool:
