@@ -102,6 +102,8 @@ def _quantity(value: str, unit: str) -> str:
 
 
 def _entry(expression: str, precision: int | None) -> dict[str, Any]:
+    # Half of a surrogate pair, which JSON can carry, cannot be stored: it is refused as the mark that stands for it.
+    expression = expression.encode(errors="replace").decode()
     too_long = len(expression) > calculator.LONGEST_EXPRESSION
     shown = expression[:SHOWN_CHARACTERS] + "…" if too_long else expression
     try:
