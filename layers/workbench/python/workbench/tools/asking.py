@@ -38,7 +38,9 @@ def read_request(runtime: Runtime, name: str, request: Request) -> Asked:
     if turn is None:
         raise unauthorized()
     settings = runtime.settings
-    wait = body.get("wait", settings.default_wait_seconds)
+    wait = body.get("wait")
+    if wait is None:
+        wait = settings.default_wait_seconds
     if isinstance(wait, bool) or not isinstance(wait, int | float) or wait < 0:
         raise InvalidRequest("wait must be a number of seconds, 0 or more.")
     return Asked(
