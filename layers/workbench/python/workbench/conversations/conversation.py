@@ -71,6 +71,12 @@ def deleted_conflict(purge_at: float | None) -> Conflict:
     return Conflict(f"This conversation is deleted.{until}", status=DELETED_STATUS)
 
 
+def require_active(head: Item | None) -> None:
+    """Raises Conflict when the conversation of this HEAD is deleted."""
+    if head is not None and head["status"] == DELETED_STATUS:
+        raise deleted_conflict(head.get("purgeAt"))
+
+
 def not_found() -> NotFound:
     return NotFound("There is no such conversation.")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from workbench.clock import iso
+from workbench.conversations.conversation import require_active
 from workbench.errors import InvalidRequest, NotFound
 from workbench.http import Request, Response
 from workbench.ids import RUN_PREFIX, CallId
 from workbench.runs.items import FINAL, shown_status
 from workbench.runs.waiting import look_until
 from workbench.runtime import Runtime
-from workbench.table import Item, Key, call_key, run_key, run_output_key
+from workbench.table import Item, Key, call_key, head_key, run_key, run_output_key
 from workbench.tools.recording import load_answer
 
 NO_OUTPUT = {"stdout": "", "stderr": "", "truncated": False}
@@ -23,11 +24,17 @@ def show(runtime: Runtime, request: Request) -> Response:
     seconds = _wait_seconds(runtime, request.query.get("wait"))
     if call is None:
         raise _not_found()
-    keys: list[Key] = [run_key(call.run), run_output_key(call.run), call_key(call.turn, call.call)]
+    keys: list[Key] = [
+        run_key(call.run),
+        run_output_key(call.run),
+        call_key(call.turn, call.call),
+        head_key(call.turn.conversation),
+    ]
     found = look_until(
         runtime.clock, seconds, lambda: runtime.table.get_many(keys), lambda seen: _over(seen.get(keys[0]))
     )
-    record, output, called = (found.get(key) for key in keys)
+    record, output, called, head = (found.get(key) for key in keys)
+    require_active(head)
     if record is None:
         raise _not_found()
     over = _over(record)

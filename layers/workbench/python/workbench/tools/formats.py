@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workbench.conversations.conversation import require_active
 from workbench.errors import InvalidRequest, NotFound
 from workbench.http import Request, Response
 from workbench.ids import TurnId
 from workbench.settings import Settings
-from workbench.table import turn_key
+from workbench.table import head_key, turn_key
 from workbench.tools import catalogue, docstrings
 from workbench.tools.contract import Tool
 from workbench.tools.schemas import Schema, flattened, schema_of, with_descriptions
@@ -128,7 +129,12 @@ def get_catalogue(runtime: Runtime, request: Request) -> Response:
     if "turn" not in request.query:
         return Response({"tools": publish(name, catalogue.tools(), lambda _: True, runtime.settings)})
     turn = TurnId.parse(request.query["turn"])
-    item = runtime.table.get(turn_key(turn)) if turn else None
+    if turn is None:
+        raise NotFound("There is no such turn.")
+    head, record = head_key(turn.conversation), turn_key(turn)
+    found = runtime.table.get_many([head, record])
+    require_active(found.get(head))
+    item = found.get(record)
     if item is None:
         raise NotFound("There is no such turn.")
     return Response({"tools": publish(name, tools_of_turn(item), of_turn(item), runtime.settings)})

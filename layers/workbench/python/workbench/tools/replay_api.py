@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from workbench.conversations import fields
-from workbench.conversations.conversation import DELETED_STATUS, deleted_conflict
+from workbench.conversations.conversation import require_active
 from workbench.errors import InvalidRequest, NotFound
 from workbench.http import Request, Response
 from workbench.ids import TurnId, is_part
@@ -46,8 +46,7 @@ def _records(runtime: Runtime, turn: TurnId | None, ids: set[str]) -> dict[str, 
     head, record = head_key(turn.conversation), turn_key(turn)
     keys = {call_key(turn, call): call for call in ids}
     found = runtime.table.get_many([head, record, *keys])
-    if head in found and found[head]["status"] == DELETED_STATUS:
-        raise deleted_conflict(found[head].get("purgeAt"))
+    require_active(found.get(head))
     if head not in found or record not in found:
         raise _no_turn()
     return {call: found[key] for key, call in keys.items() if key in found and "step" in found[key]}
