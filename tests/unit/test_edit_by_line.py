@@ -198,6 +198,17 @@ def test_an_anchor_on_no_line_or_on_several_changes_nothing():
     assert refusal(ABCDE, lines(2, content="x", anchor="zzz")).details["found"] == []
 
 
+@pytest.mark.parametrize("content", ["  replicas: 5", "replicas: 5", "  replicas: 5\n"])
+def test_an_edit_sent_twice_does_not_move_to_the_next_line_that_reads_as_the_first_did(content):
+    data = b"web:\n  replicas: 2\nworker:\n  replicas: 2\n"
+    again = lines(4, content=content, anchor="  replicas: 2")
+    once = edit(data, again)
+    assert once.data == b"web:\n  replicas: 2\nworker:\n  replicas: 5\n"
+    refused = refusal(once.data, again)
+    assert refused.code == "anchor_moved"
+    assert "  replicas: 5" in refused.message and "line 2" in refused.message
+
+
 def test_an_anchor_never_moves_a_longer_range():
     refused = refusal(ABCDE, lines(2, 3, "x", anchor="d"))
     assert (refused.code, refused.details["found"]) == ("anchor_moved", [4])

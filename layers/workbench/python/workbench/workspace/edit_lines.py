@@ -117,7 +117,7 @@ def _anchored(document: Document, target: _Target, notes: list[str]) -> _Target:
         if not single and _holds(document, target.last, anchor):
             raise AnchorIsLastLine(place, target.first, target.last, document.text(target.first))
         found = _lines_holding(document, anchor)
-        if not single or len(found) != 1:
+        if not single or len(found) != 1 or _reads_so_already(document, target):
             raise _anchor_moved(document, place, "anchor" if edit.anchor else "endAnchor", target.first, anchor, found)
         notes.append(
             f"{place.prefix}line {target.first} does not read {visible(anchor)}; line {found[0]}, the only one that "
@@ -128,6 +128,12 @@ def _anchored(document: Document, target: _Target, notes: list[str]) -> _Target:
         found = _lines_holding(document, end_anchor)
         raise _anchor_moved(document, place, "endAnchor", target.last, end_anchor, found)
     return replace(target, proven=single and bool(anchor))
+
+
+def _reads_so_already(document: Document, target: _Target) -> bool:
+    """The numbered line is what the edit makes of it: sent twice, the edit must not look for another victim."""
+    wanted = target.edit.content.strip()
+    return bool(wanted) and document.text(target.first).strip() == wanted
 
 
 def _holds(document: Document, line: int, anchor: str) -> bool:
