@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.local.talk import Talk, text
 from workbench.clock import SystemClock
 from workbench.errors import ToolError
 from workbench.ids import TurnId
+from workbench.logs import logger
 from workbench.table import breaker_key, call_key, seen_key
 from workbench.tools import catalogue
 from workbench.tools.answer import Answer
@@ -438,6 +440,28 @@ def test_a_step_holds_no_contents(api: Any, unique: str, system: LocalSystem) ->
     ]
     assert "sentence" not in str(steps)
     assert all(step["milliseconds"] > 0 and step["refs"] for step in steps)
+
+
+def test_audit_events_say_what_was_done_and_hold_no_contents(api: Any, unique: str) -> None:
+    talk = Talk.open(api, unique)
+    heard: list[logging.LogRecord] = []
+    listener = logging.Handler()
+    listener.emit = heard.append  # type: ignore[method-assign]
+    logger.addHandler(listener)
+    try:
+        talk.ok("write_file", path="a.txt", content="a secret sentence\n")
+        talk.ok("edit_file", path="a.txt", edits=[{"find": "secret", "replace": "hidden"}])
+        talk.call("write_file", path=".env", content="KEY=a secret value")
+        talk.ok("delete_file", path="a.txt")
+    finally:
+        logger.removeHandler(listener)
+    events = [(record.getMessage(), vars(record)["facts"]) for record in heard if vars(record).get("audit")]
+    assert [name for name, _facts in events] == ["file.write", "file.write", "approval.asked", "file.delete"]
+    who = {"turn": talk.turn, "callId": "call1"}
+    assert events[0][1] == {**who, "path": "a.txt", "mode": "0644", "created": True, "bytes": 18}
+    assert (events[1][1]["created"], events[3][1]["path"]) == (False, "a.txt")
+    said = str([vars(record) for record in heard])
+    assert not any(word in said for word in ("secret", "hidden", "KEY", talk.token))
 
 
 def test_a_run_that_a_person_allowed_says_so_on_the_receipt(
