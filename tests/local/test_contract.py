@@ -108,6 +108,49 @@ def test_optional_fields_may_be_null(api: Api, unique: str):
     assert strict(answer)["outcome"] == "ok"
 
 
+def test_run_code_has_all_its_fields_however_the_run_ends(api: Api, unique: str):
+    talk = Talk.open(api, unique)
+    fields = {"run", "exitCode", "seconds", "created", "modified", "deleted", "leftOut", "version"}
+    code = "open('workspace/a{0}.txt', 'w').write('a'); print('said', flush=True); {1}"
+    for number, (end, arguments, outcome, error) in enumerate(
+        [
+            ("pass", {}, "ok", None),
+            ("raise SystemExit(3)", {}, "error", "SANDBOX_ERROR"),
+            ("raise ValueError('boom')", {}, "error", "SANDBOX_ERROR"),
+            ("import time; time.sleep(30)", {"timeoutSeconds": 1}, "timeout", "SANDBOX_TIMEOUT"),
+        ],
+        start=1,
+    ):
+        answer = talk.call("run_code", code=code.format(number, end), **arguments)
+        facts = answer["structured"]
+        assert (answer["outcome"], (answer["error"] or {}).get("code")) == (outcome, error)
+        assert facts.keys() >= fields
+        assert (facts["created"], facts["version"]) == ([f"a{number}.txt"], number)
+        run = api("GET", f"/v1/runs/{facts['run']}").json["run"]
+        assert run["answer"] == answer and run["output"]["stdout"] == "said\n"
+        assert run["status"] == ("succeeded" if outcome == "ok" else "failed")
+
+    stopped = talk.send("run_code", {"code": "import time; time.sleep(60)"}, wait=0).json["structured"]["run"]
+    api("POST", f"/v1/turns/{talk.turn}/finish", {"outcome": "cancelled", "text": ""})
+    run = api("GET", f"/v1/runs/{stopped}?wait=20").json["run"]
+    assert run["status"] == "failed" and run["answer"]["structured"].keys() >= fields
+
+
+# ---------------------------------------------------------------- a deleted conversation
+
+
+def test_runs_and_the_catalogue_of_a_deleted_conversation_are_409_like_everything_else_on_it(api: Api, unique: str):
+    talk = Talk.open(api, unique)
+    run = talk.ok("run_code", code="print(1)")["structured"]["run"]
+    paths = (f"/v1/runs/{run}", f"/v1/catalogue?turn={talk.turn}", f"/v1/turns/{talk.turn}/trace")
+    assert [api("GET", path).status for path in paths] == [200, 200, 200]
+    assert api("DELETE", f"/v1/conversations/{unique}").status == 202
+    for path in paths:
+        answer = api("GET", path)
+        assert (answer.status, answer.json["error"]["code"]) == (409, "conflict"), path
+    assert api("GET", f"/v1/conversations/{unique}").json["conversation"]["status"] == "deleted"
+
+
 # ---------------------------------------------------------------- when to come back
 
 
@@ -129,18 +172,3 @@ def test_a_busy_workspace_and_an_open_breaker_say_in_a_header_when_to_try_again(
     assert 1 <= int(put.headers["retry-after"]) <= put.json["error"]["details"]["retryAfterSeconds"] + 1
     assert talk.ok("convert_units", value=1, to="m", **{"from": "km"})["outcome"] == "ok"
     api("POST", f"/v1/turns/{talk.turn}/finish", {"outcome": "cancelled", "text": ""})
-
-
-# ---------------------------------------------------------------- a deleted conversation
-
-
-def test_runs_and_the_catalogue_of_a_deleted_conversation_are_409_like_everything_else_on_it(api: Api, unique: str):
-    talk = Talk.open(api, unique)
-    run = talk.ok("run_code", code="print(1)")["structured"]["run"]
-    paths = (f"/v1/runs/{run}", f"/v1/catalogue?turn={talk.turn}", f"/v1/turns/{talk.turn}/trace")
-    assert [api("GET", path).status for path in paths] == [200, 200, 200]
-    assert api("DELETE", f"/v1/conversations/{unique}").status == 202
-    for path in paths:
-        answer = api("GET", path)
-        assert (answer.status, answer.json["error"]["code"]) == (409, "conflict"), path
-    assert api("GET", f"/v1/conversations/{unique}").json["conversation"]["status"] == "deleted"

@@ -62,10 +62,10 @@ def aborted(record: Mapping[str, Any], error: ToolError) -> Answer:
         "modified": [],
         "deleted": [],
         "leftOut": [],
+        # Not known of a run that no sandbox has claimed.
+        "version": record.get("base"),
         "changesKept": False,
     }
-    if "base" in record:
-        structured["version"] = record["base"]
     outcome = "timeout" if error.code == "SANDBOX_TIMEOUT" else None
     run = {"run": record["run"], "exitCode": None, "seconds": None}
     return Answer([TextPart(error.message)], structured, error, outcome, effects={"runs": [run]})
