@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +87,7 @@ def test_a_diff_is_between_any_two_versions_in_either_direction(talk: Talk) -> N
         {
             "path": "a.txt",
             "change": "modified",
-            "diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three",
+            "diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
         },
         {"path": "b.bin", "change": "created", "diff": None, "note": "not text"},
     ]
@@ -95,7 +97,7 @@ def test_a_diff_is_between_any_two_versions_in_either_direction(talk: Talk) -> N
     assert talk.api("GET", f"{url}/2/diff/2").json["changes"] == []
     created = talk.api("GET", f"{url}/0/diff/1").json["changes"]
     assert created[0]["change"] == "created"
-    assert created[0]["diff"] == "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,3 @@\n+one\n+two\n+three"
+    assert created[0]["diff"] == "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,3 @@\n+one\n+two\n+three\n"
     assert talk.api("GET", f"{url}/1/diff/9").status == 404
     assert talk.api("GET", f"{url}/x/diff/1").status == 400
 
@@ -105,8 +107,18 @@ def test_a_diff_shows_what_differs_only_in_endings(talk: Talk) -> None:
     talk.put("a.txt", b"one\r\ntwo")
     (change,) = talk.api("GET", f"/v1/conversations/{talk.conversation}/versions/1/diff/2").json["changes"]
     assert change["diff"] == (
-        "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n-two\n+one\r\n+two\n\\ No newline at end of file"
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n-two\n+one\r\n+two\n\\ No newline at end of file\n"
     )
+
+
+def test_a_diff_is_a_patch_that_git_takes(talk: Talk, tmp_path: Path) -> None:
+    old, new = b"one\ntwo\nthree\n", b"one\n2\nthree\nfour"
+    talk.put("a.txt", old)
+    talk.put("a.txt", new)
+    (change,) = talk.api("GET", f"/v1/conversations/{talk.conversation}/versions/1/diff/2").json["changes"]
+    (tmp_path / "a.txt").write_bytes(old)
+    subprocess.run(["git", "apply"], input=change["diff"].encode(), cwd=tmp_path, check=True)
+    assert (tmp_path / "a.txt").read_bytes() == new
 
 
 def test_a_restored_version_is_a_new_one_equal_to_the_old(talk: Talk) -> None:

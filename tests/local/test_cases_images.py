@@ -156,7 +156,9 @@ def test_bombs_are_refused_by_their_header(talk: Talk) -> None:
 def test_damaged_pictures_are_refused_in_words(talk: Talk) -> None:
     whole = encoded(Image.frombytes("RGB", (60, 60), os.urandom(60 * 60 * 3)), "PNG")
     holed = whole[:100] + b"\0" * 50 + whole[150:]
-    for number, data in enumerate((whole[:40], whole[: len(whole) // 2], holed, b"\xff\xd8\xff\xe0junk\0")):
+    for number, data in enumerate(
+        (whole[:40], whole[: len(whole) // 2], holed, b"\xff\xd8\xff\xe0junk\0", b"\x89PNG\r\n\x1a\n" + b"junk" * 50)
+    ):
         talk.put(f"p{number}.png", data)
         answer = talk.call("read_file", path=f"p{number}.png")
         assert answer["error"]["code"] == "unreadable_image" and len(text(answer)) > 20

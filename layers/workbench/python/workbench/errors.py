@@ -13,6 +13,8 @@ Advice = Literal["fix_arguments", "retry_later", "do_something_else"]
 
 # The same call, unchanged, may succeed a little later. Everything else needs another call.
 RETRYABLE_CODES = frozenset({"workspace_busy", "throttled", "SANDBOX_TIMEOUT", "SANDBOX_UNAVAILABLE", "internal"})
+# Not now, but the same call may be sent again: after the cooldown, or when a person has decided.
+WAITING_CODES = frozenset({"circuit_open", "approval_required"})
 # No change to the arguments makes these work: the model has to take another way.
 DEAD_END_CODES = frozenset(
     {"binary", "unsupported_type", "unreadable_image", "delete_guarded", "exists_long", "not_allowed", "expired"}
@@ -89,7 +91,7 @@ class ToolError(WorkbenchError):
     @property
     def advice(self) -> Advice:
         """Which of the two kinds of failure this is, or that waiting helps."""
-        if self.retryable:
+        if self.retryable or self.code in WAITING_CODES:
             return "retry_later"
         return "do_something_else" if self.code in DEAD_END_CODES else "fix_arguments"
 

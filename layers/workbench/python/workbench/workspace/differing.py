@@ -37,7 +37,9 @@ def unified(path: str, before: bytes | None, after: bytes | None) -> str:
                 said += [f"+{line}" for line in new[new_from:new_to]]
     if not said:
         return ""
-    return "\n".join([f"--- a/{path}" if before is not None else "--- /dev/null", f"+++ {_name(path, after)}", *said])
+    names = [f"--- a/{path}" if before is not None else "--- /dev/null", f"+++ {_name(path, after)}"]
+    # Each line ended, the last one too: otherwise no tool takes it as a patch.
+    return "\n".join([*names, *said, ""])
 
 
 def _name(path: str, data: bytes | None) -> str:

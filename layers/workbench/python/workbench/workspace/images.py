@@ -143,6 +143,11 @@ def sniff(data: bytes) -> Kind | None:
     return None
 
 
+def begins_as_picture(data: bytes) -> bool:
+    """True for a PNG or JPEG signature, which no text begins with: so also a damaged one without a NUL is a picture."""
+    return data.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"))
+
+
 def claimed_picture(path: str) -> Kind | None:
     """The picture that a name claims to be, by its ending; for saying that the bytes are something else."""
     stem, _, ending = path.rpartition(".")
@@ -261,7 +266,7 @@ def _opened(data: bytes, path: str, kind: Kind) -> tuple[Image, tuple[int, int]]
 def _claimed_size(data: bytes, kind: Kind) -> tuple[int, int] | None:
     """The size that stands at a fixed place in a header; None where the kind has none or the header is cut short."""
     header = data[:30]
-    if kind is PNG and len(header) >= 24:
+    if kind is PNG and len(header) >= 24 and header[12:16] == b"IHDR":
         return struct.unpack_from(">II", header, 16)
     if kind is GIF and len(header) >= 10:
         return struct.unpack_from("<HH", header, 6)

@@ -84,7 +84,7 @@ def read(turn: Turn, requests: Sequence[ReadRequest]) -> Answer:
     def load(path: str) -> bytes:
         entry = entries[path] = file_at(turn, path)
         data = turn.workspace.read(entry)
-        if not is_text(data):
+        if not is_text(data) or images.begins_as_picture(data):
             raise _Shown(_shown_otherwise(turn, path, data, pictures))
         return data
 
