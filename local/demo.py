@@ -22,7 +22,8 @@ from local.system import LocalSystem
 
 FILES = Path(__file__).parent / "demo_files"
 OUT = Path("out")
-TOOLS_SHOWN_CHARACTERS = 110
+SHOWN_CHARACTERS = 110
+WIDE_COLUMNS = 150
 
 
 class Surprise(Exception):
@@ -79,9 +80,12 @@ class Portal:
         """One line of progress."""
         requests, self._shown = self.requests - self._shown, self.requests
         colour = "green" if outcome in ("ok", "200", "201", "202") else "yellow"
+        # A narrow terminal gets what was said on a line of its own.
+        between = "  " if self._console.width >= WIDE_COLUMNS else "\n    "
+        said = f"{between}[dim]{escape(detail[:SHOWN_CHARACTERS])}[/]" if detail else ""
+        cost = f"{milliseconds:>8.1f} ms {requests:>3} requests"
         self._console.print(
-            f"[bold]{escape(title):<44}[/] [{colour}]{outcome:<9}[/] {milliseconds:>8.1f} ms {requests:>3} requests  "
-            f"[dim]{escape(detail[:TOOLS_SHOWN_CHARACTERS])}[/]",
+            f"[bold]{escape(title):<36}[/] [{colour}]{outcome:<5}[/] {cost}{said}",
             highlight=False,
             no_wrap=True,
             overflow="ellipsis",
@@ -211,7 +215,7 @@ def _live(portal: Portal, console: Console) -> None:
             {"startLine": line, "anchor": "<h1>Draft</h1>", "content": "<h1>Penguins of the Palmer Archipelago</h1>"}
         ],
     )
-    portal.tool("calculate", expressions=["5092.4 / 3706.2", "round(123 + 151 + 68, 0)"])
+    portal.tool("calculate", expressions=["5076.0 / 3700.7", "round(123 + 151 + 68, 0)"])
     portal.tool("export_artifact", path="report.html")
     portal.tool("export_artifact", path="chart.png")
     portal.tool(

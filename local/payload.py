@@ -23,6 +23,7 @@ REQUIREMENTS = Path(__file__).resolve().parent.parent / "sandbox_container" / "r
 # Python 3.14 starts process pools through a listening socket, which the sandbox forbids.
 VERSIONS = ("3.13", "3.12", "3.11")
 _SYSTEM_FOLDER = Path("/var/cache/workbench")
+_SCRATCH_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 _RECIPE = "1"  # raise it when the steps below change what they produce
 _MARK = "payload.json"
 _FONTS = Path("share/workbench/matplotlib")
@@ -69,8 +70,13 @@ def payload_environment() -> Payload:
 def _cache_folder() -> Path:
     if os.geteuid() == 0:
         return _SYSTEM_FOLDER
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "workbench"
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve()
+    if any(base.is_relative_to(folder) for folder in _SCRATCH_FOLDERS):
+        raise PayloadUnavailable(
+            f"The cache folder {base} lies in a folder that every sandbox has for itself, so no program could start "
+            "from there. Set XDG_CACHE_HOME to a folder elsewhere."
+        )
+    return base / "workbench"
 
 
 def _candidates() -> Iterator[Path]:

@@ -84,7 +84,7 @@ def test_who_changes_workspaces(deployment: Deployment) -> None:
 
 
 def test_who_removes_what(deployment: Deployment) -> None:
-    # Finishing a turn thins a history that is past its limits (docs/decisions/005).
+    # Finishing a turn thins a history that is past its limits (docs/decisions/004).
     removers = {"conversations", "lifecycle", "turns"}
     assert _who_may(deployment, "s3:DeleteObject", where="/conversations/*") == removers
     # A restore removes markers, an erasure everything.

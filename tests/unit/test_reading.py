@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -279,7 +280,6 @@ def test_a_cluster_without_end_is_still_cut():
 @settings(deadline=None)
 @given(st.text(st.sampled_from(f"ab\u0301🦊🇩{FAMILY}"), max_size=40), st.integers(-2, 45))
 def test_cuts_lie_on_cluster_boundaries(text, at):
-    regex = pytest.importorskip("regex")
     boundaries = [0, *(match.end() for match in regex.finditer(r"\X", text))]
     at_in = max(0, min(at, len(text)))
     assert cut_before(text, at) == max(place for place in boundaries if place <= at_in)

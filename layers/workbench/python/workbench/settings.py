@@ -64,7 +64,6 @@ class Settings(BaseModel):
     sandbox_security_group: str = ""
     sandbox_route_url: str = ""
     sandbox_env: dict[str, str] = Field(default_factory=dict)
-    warm_sandboxes: int = Field(0, ge=0)
     runs_at_once: int = Field(20, gt=0)
     claim_seconds: int = Field(180, gt=0)
     run_memory_bytes: int = Field(2048 * MIB, gt=0)

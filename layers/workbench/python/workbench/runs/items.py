@@ -17,7 +17,6 @@ from workbench.table import Condition, Item, Key, conversation_key
 
 Status = Literal["queued", "starting", "running", "reported", "committing", "succeeded", "failed"]
 
-BEFORE_CLAIM = ("queued", "starting")
 AT_WORK = ("queued", "starting", "running")
 FINAL = ("succeeded", "failed")
 # What the contract calls each status; callers need not know who had the last word.

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from workbench.logs import logger
-from workbench.runs.items import AT_WORK, at_work_key, attempt_is, status_in
+from workbench.runs.items import AT_WORK, attempt_is, status_in
 from workbench.runtime import Runtime
 from workbench.table import Condition, ConditionFailed, Item, Update, all_of, run_key
 
@@ -63,11 +63,6 @@ def stop_run(
     if record is not None:
         act_on(runtime, record)
     return record is not None
-
-
-def run_at_work(runtime: Runtime, conversation: str) -> Item | None:
-    """The conversation's run at work as ``{"run", "turn", …}``, or None. One read."""
-    return runtime.table.get(at_work_key(conversation))
 
 
 def succeed(runtime: Runtime, token: str) -> bool:

@@ -19,7 +19,6 @@ from workbench.workspace.paths import printable
 
 READ_BUDGET_CHARACTERS = 24_000
 READ_LINE_CAP = 2_000
-READ_PATHS = 10
 
 # No code point takes more bytes than this in any encoding that is read, so more bytes than four times the budget
 # cannot fit into it.
