@@ -64,7 +64,7 @@ BENCH := build/bench-env
 $(BENCH)/.complete: $(STAMP) requirements/bench.lock
 	@echo "setting up $(BENCH) (once; quick when nothing changed)"
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(BENCH)
-	@$(BIN)/uv pip sync --quiet --python $(BENCH)/bin/python --require-hashes requirements/bench.lock
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BENCH)/bin/python --require-hashes requirements/bench.lock
 	@$(BIN)/uv pip install --quiet --python $(BENCH)/bin/python --no-deps --editable .
 	@touch $@
 

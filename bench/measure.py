@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -62,8 +63,28 @@ class Row:
         return self.most is None or (self.ratio is not None and self.ratio <= self.most)
 
 
-def in_turns(*works: Callable[[], object], runs: int = 15) -> tuple[Figures, ...]:
-    """Run each once to warm up, then all in turns; milliseconds of each.
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds of one run."""
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+def spent(work: Callable[[], object]) -> float:
+    """Milliseconds of processor time that one run's child processes took, all of which it waits for.
+
+    For a child with one thread that waits for nothing, this is its time on a machine that has nothing else to do.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
+
+
+def in_turns(
+    *works: Callable[[], object], runs: int = 15, measure: Callable[[Callable[[], object]], float] = timed
+) -> tuple[Figures, ...]:
+    """Run each once to warm up, then ``measure`` all in turns; the figures of each.
 
     Every second round goes backwards, so that none is always the one that follows the same other.
     """
@@ -73,12 +94,5 @@ def in_turns(*works: Callable[[], object], runs: int = 15) -> tuple[Figures, ...
     for number in range(runs):
         order = range(len(works)) if number % 2 == 0 else reversed(range(len(works)))
         for index in order:
-            measured[index].append(timed(works[index]))
+            measured[index].append(measure(works[index]))
     return tuple(Figures(tuple(times)) for times in measured)
-
-
-def timed(work: Callable[[], object]) -> float:
-    """Milliseconds of one run."""
-    started = time.perf_counter()
-    work()
-    return (time.perf_counter() - started) * 1000
