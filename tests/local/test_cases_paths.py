@@ -229,6 +229,26 @@ def test_globs_depth_and_folders(talk: Talk) -> None:
     assert talk.call("list_files", depth=0)["outcome"] == "invalid_args"
 
 
+def test_a_folder_tells_the_version_that_last_wrote_in_it(talk: Talk, system: LocalSystem) -> None:
+    def versions(**more: Any) -> dict[str, int | None]:
+        entries = talk.ok("list_files", **more)["structured"]["entries"]
+        return {entry["path"]: entry.get("version") for entry in entries if entry["kind"] == "folder"}
+
+    talk.put("a/one.txt", b"1")
+    talk.put("b/deep/two.txt", b"2")
+    talk.put("b/three.txt", b"3")
+    assert versions() == {"a": 1, "b": 3, "b/deep": 2}
+    talk.ok("edit_file", path="a/one.txt", append="!")
+    changed.cold(system)
+    assert versions(depth=1) == {"a": 4, "b": 3}
+    assert versions(path="b") == {"b/deep": 2}
+    assert "version 4" in text(talk.ok("list_files", depth=1))
+    # A restored version is a new one, and only what it changed was written by it.
+    assert talk.api("POST", f"/v1/conversations/{talk.conversation}/versions/3/restore", {}).status == 200
+    assert versions() == {"a": 5, "b": 3, "b/deep": 2}
+    assert talk.api("GET", f"/v1/conversations/{talk.conversation}/versions/3/diff/5").json["changes"] == []
+
+
 def test_half_a_character_in_after_is_no_failure_of_ours(talk: Talk) -> None:
     talk.put("a.txt", b"x")
     for tool, arguments in (("list_files", {}), ("search_files", {"queries": ["x"]})):

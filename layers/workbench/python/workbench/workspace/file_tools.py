@@ -24,6 +24,8 @@ def list_files(
 ) -> Answer:
     """List files and folders of the workspace with their sizes and, for text, their number of lines.
 
+    Of a folder it also says which version of the workspace last wrote something in it.
+
     Args:
         path: The folder to list; the whole workspace when left out.
         glob: Only paths that match, such as **/*.py; * and ? stay within one name, ** spans folders.

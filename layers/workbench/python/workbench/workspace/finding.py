@@ -10,7 +10,7 @@ from workbench.workspace import search
 from workbench.workspace.globs import Glob, compile_glob
 from workbench.workspace.listing import list_entries, select_files
 from workbench.workspace.manifest import Entry
-from workbench.workspace.paths import check_folder
+from workbench.workspace.paths import check_folder, parents
 
 SEARCH_SECONDS = 20
 
@@ -18,7 +18,9 @@ SEARCH_SECONDS = 20
 def list_files(turn: Turn, path: str | None, glob: str | None, depth: int | None, after: str | None) -> Answer:
     """The listing below a folder. Reads no blob and starts nothing."""
     folder = _folder(path)
-    listing = list_entries(_at_and_below(turn, folder), folder, _glob(glob), depth, after)
+    written: dict[str, int] = {}
+    entries = _noting_folders(_at_and_below(turn, folder), written)
+    listing = list_entries(entries, folder, _glob(glob), depth, after, version=written.get)
     return Answer.of(listing.text, **listing.structured())
 
 
@@ -61,6 +63,20 @@ def _at_and_below(turn: Turn, folder: str) -> Iterator[Entry]:
     if here is not None:
         yield here
     yield from turn.workspace.entries(folder)
+
+
+def _noting_folders(entries: Iterator[Entry], written: dict[str, int]) -> Iterator[Entry]:
+    """The entries as they are; ``written`` learns of each folder the last version that wrote something in it."""
+    last, above = "", list[str]()
+    for entry in entries:
+        parent = entry.path.rpartition("/")[0]
+        if parent != last:
+            # Entries of one folder come together.
+            last, above = parent, [*parents(entry.path)]
+        for folder in [*above, entry.path] if entry.kind == "folder" else above:
+            if written.get(folder, 0) < entry.version:
+                written[folder] = entry.version
+        yield entry
 
 
 def _loader(turn: Turn, entry: Entry) -> Callable[[], bytes | None]:

@@ -13,7 +13,7 @@ import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Kind = Literal["file", "folder"]
@@ -32,7 +32,8 @@ class Entry:
 
     ``key`` is relative to ``conversations/{c}/``: ``blobs/{sha256}`` or ``packs/{sha256}``; the bytes are
     ``[offset, offset + length)`` of that object. ``lines`` and ``characters`` are None for binary files. Folders
-    have an entry only when they were made on purpose (an empty folder a run left).
+    have an entry only when they were made on purpose (an empty folder a run left). ``version`` is the one that wrote
+    the entry, 0 before it is committed.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Entry:
     lines: int | None = None
     characters: int | None = None
     mode: int = 0o644
+    version: int = 0
 
     @property
     def is_text(self) -> bool:
@@ -78,18 +80,19 @@ def page_key(sha256: str) -> str:
 def encode(entry: Entry) -> bytes:
     """The entry's line, with its newline."""
     if entry.kind == "folder":
-        return f"{entry.path}\td\t{entry.mode:o}\n".encode()
+        return f"{entry.path}\td\t{entry.mode:o}\t{entry.version}\n".encode()
     own_blob = entry.key == blob_key(entry.sha256) and entry.offset == 0
     place = "" if own_blob else f"{entry.key}:{entry.offset}"
     lines = "" if entry.lines is None else f"{entry.lines}:{entry.characters}"
-    return f"{entry.path}\tf\t{entry.mode:o}\t{entry.sha256}\t{place}\t{entry.bytes}\t{lines}\n".encode()
+    facts = f"{entry.mode:o}\t{entry.sha256}\t{place}\t{entry.bytes}\t{lines}\t{entry.version}"
+    return f"{entry.path}\tf\t{facts}\n".encode()
 
 
 def decode(line: bytes) -> Entry:
     """The entry of one line (with or without its newline)."""
-    path, kind, mode, *rest = line.decode().rstrip("\n").split("\t")
+    path, kind, mode, *rest, version = line.decode().rstrip("\n").split("\t")
     if kind == "d":
-        return Entry(path, "folder", mode=int(mode, 8))
+        return Entry(path, "folder", mode=int(mode, 8), version=int(version))
     sha256, place, size, counts = rest
     key, _, offset = place.rpartition(":") if place else (blob_key(sha256), "", "0")
     lines, _, characters = counts.partition(":")
@@ -104,6 +107,7 @@ def decode(line: bytes) -> Entry:
         int(lines) if counts else None,
         int(characters) if counts else None,
         int(mode, 8),
+        int(version),
     )
 
 
@@ -194,9 +198,6 @@ class PageTable:
         return max(0, bisect_right(self.refs, path, key=lambda ref: ref.first) - 1)
 
 
-EMPTY_TABLE = PageTable().encode()
-
-
 # ---------------------------------------------------------------- a version
 
 
@@ -239,8 +240,14 @@ def differences(old: Manifest, new: Manifest) -> Iterator[tuple[str, Entry | Non
     shared = {ref.sha256 for ref in old.table.refs} & {ref.sha256 for ref in new.table.refs}
     before, after = _unshared(old, shared), _unshared(new, shared)
     for path in sorted(before.keys() | after.keys(), key=str.encode):
-        if before.get(path) != after.get(path):
-            yield path, before.get(path), after.get(path)
+        old_entry, new_entry = before.get(path), after.get(path)
+        if old_entry is None or new_entry is None or _differ(old_entry, new_entry):
+            yield path, old_entry, new_entry
+
+
+def _differ(old: Entry, new: Entry) -> bool:
+    """Whether a reader sees a difference; where the bytes lie, and since which version, is none."""
+    return (old.sha256, old.mode, old.kind) != (new.sha256, new.mode, new.kind)
 
 
 def _unshared(manifest: Manifest, shared: set[str]) -> dict[str, Entry]:
@@ -261,12 +268,14 @@ class Applied:
     deleted: list[str] = field(default_factory=list)
 
 
-def apply(manifest: Manifest, changes: Mapping[str, Entry | None]) -> Applied:
+def apply(manifest: Manifest, changes: Mapping[str, Entry | None], version: int = 0) -> Applied:
     """The version that follows ``manifest`` with ``changes`` (None deletes); files and bytes are differences.
 
-    Only touched pages are rewritten; a page that grew too large is split, neighbours that shrank are joined.
+    ``version`` is its number, which the changed entries get. Only touched pages are rewritten; a page that grew too
+    large is split, neighbours that shrank are joined.
     """
     applied = Applied(manifest.table)
+    changes = {path: replace(entry, version=version) if entry else None for path, entry in changes.items()}
     by_page: dict[int, list[str]] = {}
     for path in sorted(changes, key=str.encode):
         by_page.setdefault(manifest.table.index(path.encode()), []).append(path)
@@ -323,7 +332,7 @@ def _note(applied: Applied, path: str, old: Entry | None, new: Entry | None) -> 
         applied.created.append(path)
     elif old is not None and new is None:
         applied.deleted.append(path)
-    elif old is not None and new is not None and (old.sha256, old.mode, old.kind) != (new.sha256, new.mode, new.kind):
+    elif old is not None and new is not None and _differ(old, new):
         applied.modified.append(path)
     return (new is not None) - (old is not None)
 

@@ -261,7 +261,7 @@ class WorkingCopy:
 
         ``sent_bytes`` is the size of contents that were stored before, for the history's accounts.
         """
-        applied = apply(self.manifest, self.staged)
+        applied = apply(self.manifest, self.staged, self.head.version + 1)
         self._check_limits(applied)
         named = {entry.sha256 for entry in self.staged.values() if entry and entry.kind == "file"}
         blobs = {digest: data for digest, data in self.contents.items() if digest in named and data}
@@ -272,7 +272,7 @@ class WorkingCopy:
                 for path, entry in self.staged.items()
                 if entry and entry.sha256 in places
             }
-            applied = apply(self.manifest, self.staged | moved)
+            applied = apply(self.manifest, self.staged | moved, self.head.version + 1)
         else:
             packs = {blob_key(digest): data for digest, data in blobs.items()}
         new_bytes = sent_bytes + sum(map(len, blobs.values())) + sum(map(len, applied.pages.values()))
