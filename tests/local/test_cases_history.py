@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -336,3 +337,33 @@ def test_finishing_does_not_fail_because_tidying_up_does(talk: Talk, system: Loc
     with changed.settings(system, history_versions=1), changed.hooked(system, fail):
         finish(talk)
     assert versions(talk) == [1, 2, 3]
+
+
+def test_who_reads_while_its_version_is_dropped_gets_the_present_one(talk: Talk, system: LocalSystem) -> None:
+    """A call that began on a version which thinning removes is done on the newest, whatever route or tool it is."""
+    works: list[Callable[[], Any]] = [
+        lambda: talk.ok("read_file", path="f.txt"),
+        lambda: talk.ok("edit_file", path="f.txt", append="more\n"),
+        lambda: talk.put("other.txt", b"x"),
+        lambda: talk.bytes_of("f.txt"),
+        lambda: talk.api("GET", f"/v1/conversations/{talk.conversation}/files").json["files"],
+    ]
+    for number, work in enumerate(works):
+        write(talk, number)
+        changed.cold(system)
+        begun = False
+
+        def overtake(service: str, operation: str, number: int = number) -> None:
+            # Right before the first object is read: the head is known by then.
+            nonlocal begun
+            if operation == "GetObject" and not begun:
+                begun = True
+                for one in range(3):
+                    write(talk, 100 * number + one)
+                history.thin(system.runtime, talk.conversation)
+                changed.cold(system)
+
+        with changed.settings(system, history_versions=1), changed.hooked(system, overtake):
+            work()
+        assert begun
+        assert (talk.bytes_of("f.txt") or b"").startswith(f"f.txt as of write {100 * number + 2}\n".encode())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed, Contended, Operation
 from workbench.workspace.head import read_head
-from workbench.workspace.store import Commit, WorkingCopy
+from workbench.workspace.store import BlobGone, Commit, WorkingCopy
 
 COMMIT_TRIES = 8
 
@@ -31,13 +31,17 @@ def write(runtime: Runtime, conversation: str, tool: str, stage: Stage) -> Commi
             clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
             head = read_head(runtime, conversation)
         copy = WorkingCopy(runtime, head)
-        extra = stage(copy) or ()
-        commit = copy.prepare(tool, None)
+        gone = None
         try:
+            extra = stage(copy) or ()
+            commit = copy.prepare(tool, None)
             runtime.clients.together(*commit.uploads())
             runtime.table.transact([*commit.operations(), *extra])
         except (ConditionFailed, Contended):
             clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+        except BlobGone as error:
+            # Thinning dropped the version that was read: a newer one has taken its place.
+            gone = error
         else:
             return commit
-    raise head.busy(clock.now())
+    raise gone or head.busy(clock.now())
