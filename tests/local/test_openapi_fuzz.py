@@ -15,6 +15,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis import APIOperation, Case, GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
@@ -54,6 +55,13 @@ EXAMPLES, FEW_EXAMPLES = 6, 2
 
 
 Operation = APIOperation[Any, Any, Any, Any]
+
+
+# The rule for names, which no pattern can say: printable characters of any script, no blanks at the ends.
+printable = st.characters(exclude_categories=("C", "Zl", "Zp", "Zs")) | st.just(" ")
+schemathesis.openapi.format(
+    "name", st.text(printable, min_size=1, max_size=128).filter(lambda text: text == text.strip())
+)
 
 
 def operations() -> list[Operation]:

@@ -183,8 +183,8 @@ def _query_parameter(query: Query) -> dict[str, Any]:
 
 def _header(name: str) -> dict[str, Any]:
     said = "The person on whose behalf; left out, the portal asks, which may see everything."
-    pattern = r"^[!-~]*$" if name == "X-Workbench-Groups" else r"^[!-~]+$"
-    return {"name": name, "in": "header", "description": said, "schema": {"type": "string", "pattern": pattern}}
+    schema = TEXT if name == "X-Workbench-Groups" else {**TEXT, "pattern": r"^\S(.*\S)?$"}
+    return {"name": name, "in": "header", "description": said, "schema": schema}
 
 
 def _sentence(target: str) -> str:

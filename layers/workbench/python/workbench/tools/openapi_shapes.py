@@ -34,7 +34,6 @@ OUTCOMES = (
 )
 STEPS = ("read", "write", "run", "compute", "search", "export")
 RATINGS = ("low", "moderate", "high", "dangerous")
-ORIGINS = ("MODEL_OUTPUT", "SANDBOX_EXPORT", "TOOL_OUTPUT", "UPLOAD")
 KINDS = ("document", "chart", "web", "text", "file")
 
 
@@ -80,8 +79,14 @@ ANYTHING: Schema = {"type": "object"}
 TIME: Schema = {"type": "string", "format": "date-time", "description": "ISO 8601, UTC."}
 SHA256: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 MODE: Schema = {"type": "string", "pattern": "^[0-7]{4}$", "description": "Four octal digits."}
-# Printable, without blanks at its ends; a pattern that every dialect reads says the most of it.
-NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": r"^[!-~]([ -~]*[!-~])?$"}
+# What is printable no pattern says that every dialect reads, so a format of our own names the rule.
+NAME: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 256,
+    "format": "name",
+    "description": "Printable characters of any script, without blanks at its ends.",
+}
 NAMES: Schema = array(NAME, maxItems=200)
 
 
