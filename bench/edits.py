@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, in_turns
-from workbench.workspace.edit import FindEdit, apply_edits
+from workbench.workspace.text.edit import FindEdit, apply_edits
 
 FILE_BYTES = 1024 * 1024
 NAMED_LINE = 11_000

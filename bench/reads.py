@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from bench.measure import Row, in_turns
-from workbench.workspace.reading import ReadRequest, render, share_budget
+from workbench.workspace.views.reading import ReadRequest, render, share_budget
 
 FILE_BYTES = 10 * 1024 * 1024
 FIRST, LINES = 60_001, 2_000

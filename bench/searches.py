@@ -17,11 +17,11 @@ from pathlib import Path
 from bench.measure import Row, in_turns
 from bench.portal import Portal
 from local.system import LocalSystem
-from workbench.workspace.head import read_head
-from workbench.workspace.listing import select_files
-from workbench.workspace.search import Loader, SearchResult, search
-from workbench.workspace.store import WorkingCopy
-from workbench.workspace.writing import write
+from workbench.workspace.storage.head import read_head
+from workbench.workspace.storage.store import WorkingCopy
+from workbench.workspace.storage.writing import write
+from workbench.workspace.views.listing import select_files
+from workbench.workspace.views.search import Loader, SearchResult, search
 
 FILES, BYTES = 10_000, 64 * 1024 * 1024
 QUERIES = ["ConnectionRefused", "max_retries=", "lambda timeout", "workspace_busy", "TODO(anna)"]

@@ -7,8 +7,8 @@ import itertools
 from bench.measure import Row, in_turns
 from bench.portal import Portal
 from local.system import LocalSystem
-from workbench.workspace.store import WorkingCopy
-from workbench.workspace.writing import write
+from workbench.workspace.storage.store import WorkingCopy
+from workbench.workspace.storage.writing import write
 
 RUNS = 25
 

@@ -16,8 +16,8 @@ from typing import Any
 from local.inspect_router import CANDIDATES, Choice, choose
 from local.system import LocalSystem
 from workbench.errors import ToolError
+from workbench.keys import breaker_key
 from workbench.settings import MIB
-from workbench.table import breaker_key
 from workbench.tools import breaker, catalogue, gate
 from workbench.tools.contract import Tool
 

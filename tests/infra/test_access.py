@@ -258,6 +258,8 @@ def _until(done: Callable[[], Any]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not done():
         assert time.monotonic() < deadline, "it does not end"
+        # Asking without a pause would keep the interpreter from those who are waited for.
+        time.sleep(0.02)
 
 
 def _deletions_at_work(system: LocalSystem) -> list[Any]:

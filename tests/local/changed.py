@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from local.system import LocalSystem
-from workbench.workspace.head import read_head
-from workbench.workspace.store import WorkingCopy, WorkspaceStore
+from workbench.workspace.storage.head import read_head
+from workbench.workspace.storage.store import WorkingCopy, WorkspaceStore
 
 
 class Crashed(BaseException):

@@ -14,7 +14,7 @@ from botocore.stub import Stubber
 from local.system import LocalSystem
 from tests.local.talk import Talk, text
 from workbench.clock import SystemClock
-from workbench.table import conversation_key
+from workbench.keys import conversation_key
 
 SECRET = {"path": ".env", "content": "KEY=1\n"}
 

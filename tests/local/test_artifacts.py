@@ -12,8 +12,8 @@ from local.system import LocalSystem
 from tests.local.talk import Talk, text
 from workbench.conversations import finishing
 from workbench.ids import TurnId
-from workbench.table import turn_key
-from workbench.workspace.writing import write
+from workbench.keys import turn_key
+from workbench.workspace.storage.writing import write
 
 
 class Crashed(BaseException):

@@ -13,7 +13,7 @@ import pytest
 
 from local.system import LocalSystem
 from tests.local.talk import Talk, text
-from workbench.workspace import head as heads
+from workbench.workspace.storage import head as heads
 
 
 class Crashed(BaseException):

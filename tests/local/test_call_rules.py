@@ -19,12 +19,12 @@ from tests.local.talk import Talk, text
 from workbench.clock import SystemClock
 from workbench.errors import ToolError
 from workbench.ids import TurnId
+from workbench.keys import breaker_key, call_key, seen_key
 from workbench.logs import logger
-from workbench.table import breaker_key, call_key, seen_key
 from workbench.tools import catalogue
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
-from workbench.workspace import head as heads
+from workbench.workspace.storage import head as heads
 
 
 class MovableClock(SystemClock):

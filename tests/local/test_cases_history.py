@@ -18,9 +18,9 @@ from tests.local.changed import Crashed
 from tests.local.talk import Talk
 from workbench.errors import WorkspaceBusy
 from workbench.settings import Settings
-from workbench.workspace import head as heads
-from workbench.workspace import history
-from workbench.workspace.manifest import Manifest, PageTable
+from workbench.workspace.storage import head as heads
+from workbench.workspace.storage import history
+from workbench.workspace.storage.manifest import Manifest, PageTable
 
 
 @pytest.fixture

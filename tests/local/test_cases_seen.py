@@ -11,8 +11,8 @@ import pytest
 from local.system import LocalSystem
 from tests.local import changed
 from tests.local.talk import Talk, text
-from workbench.workspace.head import read_head
-from workbench.workspace.store import WorkingCopy
+from workbench.workspace.storage.head import read_head
+from workbench.workspace.storage.store import WorkingCopy
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))
 

@@ -12,7 +12,7 @@ import pytest
 from local.system import LocalSystem
 from tests.local import changed
 from tests.local.talk import Talk, text
-from workbench.workspace import head as heads
+from workbench.workspace.storage import head as heads
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from local.system import LocalSystem
 from tests.local.conftest import Api
 from tests.local.talk import Talk, text
-from workbench.table import head_key, run_key
+from workbench.keys import head_key, run_key
 
 
 @pytest.fixture

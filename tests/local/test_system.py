@@ -34,8 +34,8 @@ from local.system import AlreadyRunning, LocalSystem
 from local.tasks import STOPPED_FUNCTION
 from workbench import runtime
 from workbench.logs import logger
+from workbench.operations import Update
 from workbench.settings import Settings
-from workbench.table import Update
 
 FIXTURES = Path(__file__).parent / "fixtures"
 WAIT_SECONDS = 20

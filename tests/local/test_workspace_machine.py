@@ -35,10 +35,10 @@ from workbench.runtime import Runtime
 from workbench.table import ConditionFailed, Contended
 from workbench.tools.path import call_tool
 from workbench.workspace import api as files_api
-from workbench.workspace import head as heads
-from workbench.workspace import history
-from workbench.workspace.manifest import Manifest, PageTable
-from workbench.workspace.store import BlobGone, WorkingCopy
+from workbench.workspace.storage import head as heads
+from workbench.workspace.storage import history
+from workbench.workspace.storage.manifest import Manifest, PageTable
+from workbench.workspace.storage.store import BlobGone, WorkingCopy
 
 Files = dict[str, bytes]
 
@@ -311,13 +311,13 @@ class Workspace(RuleBasedStateMachine):
 
 
 def _put(item: dict[str, Any]) -> Any:
-    from workbench.table import put
+    from workbench.operations import put
 
     return put(item)
 
 
 def _meta(conversation: str) -> dict[str, Any]:
-    from workbench.table import meta_key
+    from workbench.keys import meta_key
 
     pk, sk = meta_key(conversation)
     return {

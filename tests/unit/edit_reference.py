@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from workbench.workspace.edit import LineEdit
+from workbench.workspace.text.edit import LineEdit
 
 BOMS = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
 Lines = list[tuple[bytes, bytes]]

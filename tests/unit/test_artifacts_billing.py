@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from workbench.artifacts.billing import Month, change, totals, usage_key
 from workbench.errors import InvalidRequest
-from workbench.table import Item, unmarshal_item
+from workbench.operations import Item, unmarshal_item
 
 SEPTEMBER = Month.parse("2026-09")
 OCTOBER = Month.parse("2026-10")

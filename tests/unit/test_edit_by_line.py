@@ -3,10 +3,10 @@
 import pytest
 
 from workbench.errors import ToolError
-from workbench.workspace.edit import FindEdit, LineEdit, apply_edits
-from workbench.workspace.freshness import Freshness
-from workbench.workspace.lines import parse
-from workbench.workspace.seen import Sight, merge, shift
+from workbench.workspace.text.edit import FindEdit, LineEdit, apply_edits
+from workbench.workspace.text.freshness import Freshness
+from workbench.workspace.text.lines import parse
+from workbench.workspace.text.seen import Sight, merge, shift
 
 ABCDE = b"a\nb\nc\nd\ne\n"
 EVERYTHING = Sight("now", ((1, 1_000),))

@@ -3,8 +3,8 @@
 import pytest
 
 from workbench.errors import ToolError
-from workbench.workspace.edit import FindEdit, LineEdit, append, apply_edits
-from workbench.workspace.seen import Sight
+from workbench.workspace.text.edit import FindEdit, LineEdit, append, apply_edits
+from workbench.workspace.text.seen import Sight
 
 
 def edit(data, *pairs):

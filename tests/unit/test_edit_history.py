@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.workspace.edit import EDITS, FindEdit, LineEdit, apply_edits
-from workbench.workspace.lines import parse
-from workbench.workspace.seen import Sight, shift
+from workbench.workspace.text.edit import EDITS, FindEdit, LineEdit, apply_edits
+from workbench.workspace.text.lines import parse
+from workbench.workspace.text.seen import Sight, shift
 
 COMMITS = 25
 HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)

@@ -23,9 +23,9 @@ from tests.unit.edit_reference import (
     thorough,
 )
 from workbench.errors import ToolError
-from workbench.workspace.edit import FindEdit, LineEdit, append, apply_edits
-from workbench.workspace.lines import parse
-from workbench.workspace.seen import Sight, shift
+from workbench.workspace.text.edit import FindEdit, LineEdit, append, apply_edits
+from workbench.workspace.text.lines import parse
+from workbench.workspace.text.seen import Sight, shift
 
 ALL_SEEN = Sight("now", ((1, 1_000),))
 

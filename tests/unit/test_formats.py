@@ -17,9 +17,9 @@ from workbench.clients import Clients
 from workbench.clock import ManualClock
 from workbench.errors import InvalidRequest, NotFound
 from workbench.http import Request
+from workbench.keys import turn_key
 from workbench.runtime import Runtime
 from workbench.settings import Settings
-from workbench.table import turn_key
 from workbench.tools import catalogue, formats
 from workbench.tools.answer import Answer
 from workbench.tools.arguments import ArgumentObject

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.workspace.globs import GLOB_CHARACTERS, InvalidGlob, compile_glob
+from workbench.workspace.views.globs import GLOB_CHARACTERS, InvalidGlob, compile_glob
 
 
 def naive(pattern: list[str], path: list[str]) -> bool:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from workbench.workspace import images
-from workbench.workspace.images import (
+from workbench.workspace.views import images
+from workbench.workspace.views.images import (
     BMP,
     DECODED_PIXELS,
     GIF,
@@ -393,7 +393,7 @@ def test_case_92_a_real_bomb_is_refused_in_bounded_memory():
     bomb = png_header(19000, 19000, 8, 0) + chunk(b"IDAT", idat) + chunk(b"IEND", b"")
     program = (
         "import sys, re\n"
-        "from workbench.workspace.images import prepare, sniff, TooManyPixels\n"
+        "from workbench.workspace.views.images import prepare, sniff, TooManyPixels\n"
         "data = sys.stdin.buffer.read()\n"
         "try: prepare(data, 'a.png', sniff(data))\n"
         # The peak in KiB; getrusage's would begin with that of the process that started this one.
@@ -458,7 +458,7 @@ def test_the_size_is_told_without_decoding():
 
 
 def test_no_decoder_is_loaded_before_a_picture_is_looked_at():
-    program = "import sys, workbench.workspace.images; print('PIL' in sys.modules)"
+    program = "import sys, workbench.workspace.views.images; print('PIL' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONPATH": LAYER}, text=True
     )

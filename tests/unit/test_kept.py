@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.workspace.history import to_drop
-from workbench.workspace.kept import Kept
-from workbench.workspace.manifest import Entry, Manifest, PageTable, apply, blob_key, page_key
+from workbench.workspace.storage.history import to_drop
+from workbench.workspace.storage.kept import Kept
+from workbench.workspace.storage.manifest import Entry, Manifest, PageTable, apply, blob_key, page_key
 
 # A version writes some of few paths with some of few contents; now and then its list of paths is an object of its own.
 writes = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([None, 0, 1, 2, 3]), min_size=1, max_size=4)

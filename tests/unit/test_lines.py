@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tests.unit.edit_reference import BOMS, ENDINGS, dominant, files, joined, mark_of, naive_lines, patient
 from workbench.errors import ToolError
-from workbench.workspace import lines
-from workbench.workspace.lines import is_text, measure, parse
+from workbench.workspace.text import lines
+from workbench.workspace.text.lines import is_text, measure, parse
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3, 16 * 1024], autouse=True)

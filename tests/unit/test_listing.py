@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.workspace.globs import compile_glob
-from workbench.workspace.listing import LIST_BUDGET_CHARACTERS, NoSuchFolder, NotAFolder, list_entries, select_files
-from workbench.workspace.manifest import Entry
+from workbench.workspace.storage.manifest import Entry
+from workbench.workspace.views.globs import compile_glob
+from workbench.workspace.views.listing import (
+    LIST_BUDGET_CHARACTERS,
+    NoSuchFolder,
+    NotAFolder,
+    list_entries,
+    select_files,
+)
 
 FILES = [
     Entry("a.txt", bytes=12, lines=3),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.workspace import manifest as m
-from workbench.workspace.manifest import Entry, Manifest, PageTable
+from workbench.workspace.storage import manifest as m
+from workbench.workspace.storage.manifest import Entry, Manifest, PageTable
 
 
 def entry(path: str, content: str = "", **more: object) -> Entry:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.errors import ToolError
-from workbench.workspace.cuts import cut_after, cut_before
-from workbench.workspace.lines import parse
-from workbench.workspace.reading import (
+from workbench.workspace.text.lines import parse
+from workbench.workspace.views.cuts import cut_after, cut_before
+from workbench.workspace.views.reading import (
     READ_BUDGET_CHARACTERS,
     READ_LINE_CAP,
     InvalidRange,

@@ -11,7 +11,7 @@ import pytest
 
 from workbench.runs import changes
 from workbench.runs.changes import EMPTY_SHA256, Untrusted, Wanted, read, weigh
-from workbench.workspace.manifest import Entry
+from workbench.workspace.storage.manifest import Entry
 
 PACKS = {0: 100, 1: 50}
 DIGEST = hashlib.sha256(b"x" * 10).hexdigest()

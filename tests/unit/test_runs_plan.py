@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from workbench.runs import plan
 from workbench.runs.plan import PART_BYTES, Mount, Plan, Source, build, from_entries
-from workbench.workspace.manifest import Entry
+from workbench.workspace.storage.manifest import Entry
 
 MIB = 1024 * 1024
 

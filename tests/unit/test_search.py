@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from workbench.workspace.excerpts import CONTEXT_LINE_CHARACTERS, WHOLE_LINE_CHARACTERS
-from workbench.workspace.lines import parse
-from workbench.workspace.matching import LINES_PER_QUERY, InvalidQueries, Matcher
-from workbench.workspace.search import SEARCH_BUDGET_CHARACTERS, search
+from workbench.workspace.text.lines import parse
+from workbench.workspace.views.excerpts import CONTEXT_LINE_CHARACTERS, WHOLE_LINE_CHARACTERS
+from workbench.workspace.views.matching import LINES_PER_QUERY, InvalidQueries, Matcher
+from workbench.workspace.views.search import SEARCH_BUDGET_CHARACTERS, search
 
 FAMILY = "👩\u200d👩\u200d👧"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.edit_reference import patient
-from workbench.workspace.seen import FLAGS_KEPT, PATHS_KEPT, RANGES_PER_PATH, Seen, Sight, Span, merge, shift
+from workbench.workspace.text.seen import FLAGS_KEPT, PATHS_KEPT, RANGES_PER_PATH, Seen, Sight, Span, merge, shift
 
 ranges = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8)).map(lambda one: (one[0], one[0] + one[1] - 1)))
 

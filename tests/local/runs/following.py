@@ -9,8 +9,8 @@ from typing import Any
 from local.system import LocalSystem
 from tests.local.runs.sandbox import Sandbox
 from tests.local.talk import Talk
+from workbench.keys import head_key, run_key
 from workbench.runs.items import admission_key, at_work_key
-from workbench.table import head_key, run_key
 
 SETTINGS = {
     "lease_seconds": 8.0,

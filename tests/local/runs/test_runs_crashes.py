@@ -11,8 +11,8 @@ from tests.local.runs.sandbox import Killed, Launcher, held, killed_after, repor
 from tests.local.talk import Talk
 from workbench.clients import counting
 from workbench.http import Request
+from workbench.keys import breaker_key
 from workbench.runs import sandbox_route
-from workbench.table import breaker_key
 from workbench.tools.path import call_tool
 
 # ---------------------------------------------------------------- crashes

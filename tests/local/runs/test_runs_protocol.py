@@ -13,8 +13,8 @@ from tests.local.conftest import Api
 from tests.local.runs.following import Begin, final, free, record
 from tests.local.runs.sandbox import Launcher, Sandbox, held, packed, report
 from tests.local.talk import Talk, text
+from workbench.keys import run_key
 from workbench.runs import task_stopped, workflow
-from workbench.table import run_key
 
 # ---------------------------------------------------------------- claiming
 

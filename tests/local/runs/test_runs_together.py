@@ -11,8 +11,9 @@ from tests.local.conftest import Api
 from tests.local.runs.following import Begin, final, free, settled_admission
 from tests.local.runs.sandbox import Launcher, Sandbox, held
 from tests.local.talk import Talk, text
-from workbench.table import Update, run_key
-from workbench.workspace import head as lease
+from workbench.keys import run_key
+from workbench.operations import Update
+from workbench.workspace.storage import head as lease
 
 # ---------------------------------------------------------------- writers and other runs
 

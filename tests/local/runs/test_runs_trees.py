@@ -13,7 +13,7 @@ from tests.local.conftest import Api
 from tests.local.runs.following import Begin, final, free
 from tests.local.runs.sandbox import Launcher, Sandbox, packed
 from tests.local.talk import Talk, text
-from workbench.workspace import head as lease
+from workbench.workspace.storage import head as lease
 
 Lie = Callable[[Sandbox], dict[str, Any]]
 

@@ -13,7 +13,7 @@ from workbench.settings import Settings
 from workbench.table import Table
 
 if TYPE_CHECKING:
-    from workbench.workspace.store import WorkspaceStore
+    from workbench.workspace.storage.store import WorkspaceStore
 
 
 class Runtime:
@@ -30,7 +30,7 @@ class Runtime:
 
     @cached_property
     def workspaces(self) -> WorkspaceStore:
-        from workbench.workspace.store import WorkspaceStore
+        from workbench.workspace.storage.store import WorkspaceStore
 
         return WorkspaceStore(self)
 

@@ -10,9 +10,11 @@ from workbench.conversations import fields
 from workbench.conversations.conversation import load as load_conversation
 from workbench.errors import Forbidden, InvalidRequest, NotFound
 from workbench.http import Request, Response
+from workbench.keys import artifact_key
 from workbench.logs import audit
+from workbench.operations import PRESENT, Update
 from workbench.runtime import Runtime
-from workbench.table import PRESENT, ConditionFailed, Update, artifact_key
+from workbench.table import ConditionFailed
 
 # Whatever a stored page or picture holds, it runs nothing, loads nothing and reaches nothing of the portal.
 SANDBOXED = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'"

@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import InvalidRequest
+from workbench.keys import Key
+from workbench.operations import Condition, Item, Operation, Update, update
 from workbench.runtime import Runtime
-from workbench.table import Condition, ConditionFailed, Item, Key, Operation, Update, update
+from workbench.table import ConditionFailed
 
 HOUR_SECONDS = 3600
 # An expired object goes up to days late, and the news of it must still find who pays.

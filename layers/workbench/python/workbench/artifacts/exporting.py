@@ -16,22 +16,8 @@ from workbench.conversations.conversation import DAY_SECONDS
 from workbench.conversations.people import not_erasing
 from workbench.errors import ToolError
 from workbench.ids import is_part
-from workbench.table import (
-    ABSENT,
-    ACTIVE,
-    PRESENT,
-    Condition,
-    Item,
-    Operation,
-    Update,
-    all_of,
-    artifact_key,
-    check,
-    head_key,
-    put,
-    turn_key,
-    update,
-)
+from workbench.keys import artifact_key, head_key, turn_key
+from workbench.operations import ABSENT, ACTIVE, PRESENT, Condition, Item, Operation, Update, all_of, check, put, update
 
 if TYPE_CHECKING:
     from workbench.tools.turn import Turn

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from workbench.clock import iso
 from workbench.errors import ToolError
-from workbench.table import Item
+from workbench.operations import Item
 
 Kind = Literal["document", "chart", "web", "text", "file"]
 Origin = Literal["sandbox_export", "model_output", "tool_output", "upload"]

@@ -13,8 +13,10 @@ from workbench import objects
 from workbench.artifacts import billing
 from workbench.artifacts.model import Artifact, Version
 from workbench.artifacts.store import KEPT, object_key, pointer_key, version_key
+from workbench.keys import Key, artifact_key
+from workbench.operations import PRESENT, Condition, Operation, Update, check, update
 from workbench.runtime import Runtime
-from workbench.table import PRESENT, Condition, ConditionFailed, Key, Operation, Update, artifact_key, check, update
+from workbench.table import ConditionFailed
 
 
 def attach(runtime: Runtime, chosen: Sequence[tuple[Artifact, int]]) -> list[Operation]:

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 
 from workbench import ids
 from workbench.artifacts.model import Artifact
+from workbench.keys import Key, conversation_key, head_key
 from workbench.objects import code_of
 from workbench.runtime import Runtime
-from workbench.table import Key, conversation_key, head_key
 
 ID_PREFIX = "art_"
 POINTER = "ART#"

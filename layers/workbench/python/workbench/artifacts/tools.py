@@ -13,9 +13,9 @@ from workbench.clock import iso
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
-from workbench.workspace import reading
 from workbench.workspace.paths import check_path, printable
-from workbench.workspace.refusals import Binary
+from workbench.workspace.text.refusals import Binary
+from workbench.workspace.views import reading
 
 if TYPE_CHECKING:
     from workbench.tools.turn import Turn

@@ -8,10 +8,12 @@ from workbench.conversations.conversation import ACTIVE_STATUS, Conversation, lo
 from workbench.conversations.people import being_erased, not_erasing
 from workbench.errors import Conflict
 from workbench.http import Request, Response
+from workbench.keys import meta_key
 from workbench.logs import audit
+from workbench.operations import Condition, put
 from workbench.runtime import Runtime
-from workbench.table import Condition, ConditionFailed, meta_key, put
-from workbench.workspace.head import empty_head
+from workbench.table import ConditionFailed
+from workbench.workspace.storage.head import empty_head
 
 
 def create(runtime: Runtime, request: Request) -> Response:

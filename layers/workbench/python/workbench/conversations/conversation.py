@@ -8,8 +8,9 @@ from typing import Any
 from workbench import ids
 from workbench.clock import iso
 from workbench.errors import Conflict, NotFound
+from workbench.keys import head_key, meta_key
+from workbench.operations import Condition, Item
 from workbench.runtime import Runtime
-from workbench.table import Condition, Item, head_key, meta_key
 
 ACTIVE_STATUS, DELETED_STATUS = "active", "deleted"
 DAY_SECONDS = 86_400

@@ -26,27 +26,13 @@ from workbench.conversations.conversation import (
     Conversation,
     load,
 )
+from workbench.keys import Key, conversation_key, head_key, meta_key, run_key
 from workbench.logs import audit
+from workbench.operations import ACTIVE, PRESENT, Condition, Item, Update, all_of, not_leased, put, update
 from workbench.runs.items import at_work_key
 from workbench.runtime import Runtime
-from workbench.table import (
-    ACTIVE,
-    PRESENT,
-    Condition,
-    ConditionFailed,
-    Item,
-    Key,
-    Update,
-    all_of,
-    conversation_key,
-    head_key,
-    meta_key,
-    not_leased,
-    put,
-    run_key,
-    update,
-)
-from workbench.workspace.manifest import PageTable
+from workbench.table import ConditionFailed
+from workbench.workspace.storage.manifest import PageTable
 
 # One call of a step works this long: well inside the lease, whatever the retries of its last request take.
 SLICE_SECONDS = 20.0

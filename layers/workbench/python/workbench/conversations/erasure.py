@@ -20,24 +20,13 @@ from workbench.conversations.deletion import Hold, NotThisDeletion, holding
 from workbench.conversations.people import NOT_ERASING, person_key
 from workbench.errors import NotFound
 from workbench.ids import RUN_PREFIX, CallId, TurnId
+from workbench.keys import Key, call_key, head_key, meta_key, run_key, turn_key
 from workbench.logs import audit
+from workbench.operations import PRESENT, Condition, Item, Update, update
 from workbench.runs.items import at_work_key
 from workbench.runs.verdict import stop_run
 from workbench.runtime import Runtime
-from workbench.table import (
-    PRESENT,
-    Condition,
-    ConditionFailed,
-    Item,
-    Key,
-    Update,
-    call_key,
-    head_key,
-    meta_key,
-    run_key,
-    turn_key,
-    update,
-)
+from workbench.table import ConditionFailed
 
 COUNTED = ("artifacts", "documents", "workspaces", "results")
 RUNNING, DONE = "running", "done"

@@ -17,23 +17,13 @@ from workbench.conversations.conversation import DELETED_STATUS, deleted_conflic
 from workbench.conversations.turns import OPEN
 from workbench.errors import Conflict, NotFound
 from workbench.ids import RUN_PREFIX, CallId, TurnId
+from workbench.keys import head_key, turn_key
 from workbench.logs import audit
+from workbench.operations import ACTIVE, Condition, Item, Operation, Update, all_of, check, update
 from workbench.runs.items import at_work_key
 from workbench.runtime import Runtime
-from workbench.table import (
-    ACTIVE,
-    Condition,
-    ConditionFailed,
-    Item,
-    Operation,
-    Update,
-    all_of,
-    check,
-    head_key,
-    turn_key,
-    update,
-)
-from workbench.workspace import history
+from workbench.table import ConditionFailed
+from workbench.workspace.storage import history
 
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
 OUTCOMES = (COMPLETED, FAILED, CANCELLED)

@@ -15,22 +15,10 @@ from workbench.conversations.people import being_erased, not_erasing
 from workbench.conversations.turns import OPEN, choose_tools, make_token
 from workbench.errors import Conflict, InvalidRequest
 from workbench.ids import TurnId
+from workbench.keys import conversation_key, head_key, meta_key, seen_key, turn_key
+from workbench.operations import ABSENT, ACTIVE, Condition, Item, Operation, check, put
 from workbench.runtime import Runtime
-from workbench.table import (
-    ABSENT,
-    ACTIVE,
-    Condition,
-    ConditionFailed,
-    Item,
-    Operation,
-    check,
-    conversation_key,
-    head_key,
-    meta_key,
-    put,
-    seen_key,
-    turn_key,
-)
+from workbench.table import ConditionFailed
 from workbench.tools import catalogue
 
 # Two turns of one conversation that pin new tools at once are rare; the loser reads the winner's pins.

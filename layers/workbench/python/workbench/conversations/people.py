@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from workbench.errors import Conflict
-from workbench.table import Condition, Key, Operation, check
+from workbench.keys import Key
+from workbench.operations import Condition, Operation, check
 
 # Not there at all, for nearly everybody.
 NOT_ERASING = Condition("attribute_not_exists(erasing)")

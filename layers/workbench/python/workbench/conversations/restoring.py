@@ -9,10 +9,12 @@ from workbench.conversations import deletion
 from workbench.conversations.conversation import PINS, Conversation, load
 from workbench.conversations.deletion import ConversationBusy, Hold, NotThisDeletion, holding
 from workbench.errors import Conflict
+from workbench.keys import conversation_key, head_key, meta_key
 from workbench.logs import audit
+from workbench.operations import Condition, Update, all_of, update
 from workbench.runtime import Runtime
-from workbench.table import Condition, ConditionFailed, Update, all_of, conversation_key, head_key, meta_key, update
-from workbench.workspace.head import empty_head
+from workbench.table import ConditionFailed
+from workbench.workspace.storage.head import empty_head
 
 # A step of the deletion may be at work; it is over soon, and the caller is a person who waits.
 WAIT_SECONDS = 5.0

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.ids import TurnId
+from workbench.keys import call_key
+from workbench.operations import Item
 from workbench.runtime import Runtime
-from workbench.table import Item, call_key
 
 _STEP = ("callId", "tool", "step", "outcome", "code", "at", "milliseconds", "bytes", "refs")
 # What the receipt says of each kind of effect; a record may note more for other purposes.

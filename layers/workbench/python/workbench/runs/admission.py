@@ -7,9 +7,10 @@ nothing, so the number cannot drift. Members whose run is over are thrown out wh
 from __future__ import annotations
 
 from workbench.errors import ToolError
+from workbench.keys import run_key
+from workbench.operations import Condition, Item, Operation, Update, update
 from workbench.runs.items import FINAL, admission_key
 from workbench.runtime import Runtime
-from workbench.table import Condition, Item, Operation, Update, run_key, update
 
 RETRY_AFTER_SECONDS = 5
 

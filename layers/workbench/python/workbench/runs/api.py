@@ -9,10 +9,11 @@ from workbench.conversations.conversation import require_active
 from workbench.errors import InvalidRequest, NotFound
 from workbench.http import Request, Response
 from workbench.ids import RUN_PREFIX, CallId
+from workbench.keys import Key, call_key, head_key, run_key, run_output_key
+from workbench.operations import Item
 from workbench.runs.items import FINAL, shown_status
 from workbench.runs.waiting import look_until
 from workbench.runtime import Runtime
-from workbench.table import Item, Key, call_key, head_key, run_key, run_output_key
 from workbench.tools.recording import load_answer
 
 NO_OUTPUT = {"stdout": "", "stderr": "", "truncated": False}

@@ -16,7 +16,9 @@ from botocore.exceptions import ClientError
 from workbench.clock import iso
 from workbench.conversations.turns import OPEN
 from workbench.errors import ToolError
+from workbench.keys import call_key, head_key, run_key, turn_key
 from workbench.logs import logger
+from workbench.operations import ABSENT, ACTIVE, Condition, Item, Operation, all_of, check, put
 from workbench.runs import admission, ending, wording
 from workbench.runs.claiming import run_seconds
 from workbench.runs.items import (
@@ -30,21 +32,7 @@ from workbench.runs.items import (
     status_in,
 )
 from workbench.runtime import Runtime
-from workbench.table import (
-    ABSENT,
-    ACTIVE,
-    Condition,
-    ConditionFailed,
-    Item,
-    Operation,
-    all_of,
-    call_key,
-    check,
-    head_key,
-    put,
-    run_key,
-    turn_key,
-)
+from workbench.table import ConditionFailed
 from workbench.tools.recording import NOT_DONE
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.runs.protocol import SPILL_NAME
-from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import MOUNT_NAME, name_fault, parents, printable, usable_name
+from workbench.workspace.storage.manifest import Entry
 
 LINE_BYTES = 64 * 1024
 NAME_CHARACTERS = 200

@@ -9,7 +9,9 @@ from typing import Any
 
 from workbench import ids
 from workbench.errors import Conflict, NotFound, Unauthorized, WorkspaceBusy
+from workbench.keys import head_key, run_key, sandbox_key
 from workbench.logs import logger
+from workbench.operations import ACTIVE, Condition, Item, Update, all_of, check, update
 from workbench.runs import plan, protocol, verdict
 from workbench.runs.items import (
     AROUND_SECONDS,
@@ -22,21 +24,9 @@ from workbench.runs.items import (
 from workbench.runs.plan import Mount, Plan, Source
 from workbench.runtime import Runtime
 from workbench.settings import MIB, Settings
-from workbench.table import (
-    ACTIVE,
-    Condition,
-    ConditionFailed,
-    Item,
-    Update,
-    all_of,
-    check,
-    head_key,
-    run_key,
-    sandbox_key,
-    update,
-)
-from workbench.workspace import head as lease
-from workbench.workspace.head import Head
+from workbench.table import ConditionFailed
+from workbench.workspace.storage import head as lease
+from workbench.workspace.storage.head import Head
 
 # The private API ends a request after 29 seconds.
 HOLD_SECONDS = 20

@@ -10,25 +10,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from workbench.ids import RUN_PREFIX, CallId
+from workbench.keys import head_key, run_key
+from workbench.operations import Condition, Item, Operation, Update, all_of, delete, update
 from workbench.runs import admission
 from workbench.runs.items import FINAL, at_work_key, attempt_is
 from workbench.runtime import Runtime
-from workbench.table import (
-    Condition,
-    ConditionFailed,
-    Contended,
-    Item,
-    Operation,
-    Update,
-    all_of,
-    delete,
-    head_key,
-    run_key,
-    update,
-)
+from workbench.table import ConditionFailed, Contended
 from workbench.tools.answer import Answer
 from workbench.tools.recording import STILL_RUNNING, CallFacts, Record, outcome_of, record
-from workbench.workspace import head as lease
+from workbench.workspace.storage import head as lease
 
 # Where each operation stands in the one transaction, so that a false condition can be told.
 RUN_AT, CALL_AT = 0, 1

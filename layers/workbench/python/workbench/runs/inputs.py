@@ -17,9 +17,10 @@ from workbench.artifacts.access import Viewer, may_read
 from workbench.artifacts.model import EXTENSIONS, Artifact, Version
 from workbench.errors import ToolError
 from workbench.ids import RESULT_PREFIX, CallId
+from workbench.keys import call_key
+from workbench.operations import Item
 from workbench.runs.items import staging_prefix
 from workbench.runtime import Runtime
-from workbench.table import Item, call_key
 from workbench.tools.recording import full_output
 from workbench.workspace.paths import printable
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from workbench import ids
-from workbench.table import Condition, Item, Key, conversation_key
+from workbench.keys import Key, conversation_key
+from workbench.operations import Condition, Item
 
 Status = Literal["queued", "starting", "running", "reported", "committing", "succeeded", "failed"]
 

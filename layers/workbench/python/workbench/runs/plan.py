@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from workbench.workspace.manifest import Entry
+from workbench.workspace.storage.manifest import Entry
 
 PART_BYTES = 4 * 1024 * 1024
 

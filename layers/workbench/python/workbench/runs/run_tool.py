@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from workbench.errors import ToolError
+from workbench.keys import call_key, run_key, run_output_key
+from workbench.operations import Item
 from workbench.runs import inputs, wording
 from workbench.runs.beginning import Order, begin, end_if_stale, start
 from workbench.runs.items import shown_status
 from workbench.runs.waiting import look_until
-from workbench.table import Item, call_key, run_key, run_output_key
 from workbench.tools.answer import Answer
 from workbench.tools.arguments import ArgumentObject
 from workbench.tools.contract import tool

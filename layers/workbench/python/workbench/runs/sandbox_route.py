@@ -16,24 +16,17 @@ from workbench import ids
 from workbench import runtime as runtimes
 from workbench.errors import Conflict, InvalidRequest, Unauthorized
 from workbench.http import Event, Request, Response, respond
+from workbench.keys import run_key, run_output_key, turn_key
+from workbench.operations import Condition, Item, Update, all_of
 from workbench.runs import protocol, verdict
 from workbench.runs.claiming import claim, plan_key
 from workbench.runs.items import RECORD_SECONDS, pack_item_key, secret_matches, staging_prefix, status_in
 from workbench.runs.plan import PART_BYTES, Plan, Source
 from workbench.runtime import Runtime
-from workbench.table import (
-    Condition,
-    ConditionFailed,
-    Item,
-    Update,
-    all_of,
-    run_key,
-    run_output_key,
-    turn_key,
-)
-from workbench.workspace import head as lease
-from workbench.workspace.head import Fenced
-from workbench.workspace.manifest import Entry, pack_key
+from workbench.table import ConditionFailed
+from workbench.workspace.storage import head as lease
+from workbench.workspace.storage.head import Fenced
+from workbench.workspace.storage.manifest import Entry, pack_key
 
 # The lease and the turn are looked at on every third beat; the workflow hears of each.
 BEATS_PER_LOOK = 3

@@ -10,10 +10,12 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from workbench import ids
+from workbench.keys import run_key, sandbox_key
+from workbench.operations import Item, Update
 from workbench.runs.items import attempt_is
 from workbench.runtime import Runtime
 from workbench.settings import Settings
-from workbench.table import ConditionFailed, Item, Update, run_key, sandbox_key
+from workbench.table import ConditionFailed
 
 CONTAINER = "sandbox"
 # The record of a sandbox outlives its use by a day, for the news of its end.

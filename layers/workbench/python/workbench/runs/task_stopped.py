@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench import runtime as runtimes
+from workbench.keys import run_key, sandbox_key
+from workbench.operations import Condition, all_of
 from workbench.runs import verdict
 from workbench.runs.items import attempt_is
 from workbench.runtime import Runtime
-from workbench.table import Condition, all_of, run_key, sandbox_key
 from workbench.workspace.paths import printable
 
 REASON_CHARACTERS = 300

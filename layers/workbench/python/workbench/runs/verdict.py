@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
+from workbench.keys import run_key
 from workbench.logs import logger
+from workbench.operations import Condition, Item, Update, all_of
 from workbench.runs.items import AT_WORK, attempt_is, status_in
 from workbench.runtime import Runtime
-from workbench.table import Condition, ConditionFailed, Item, Update, all_of, run_key
+from workbench.table import ConditionFailed
 
 Kind = Literal["report", "lost", "stopped", "refused"]
 

@@ -12,25 +12,18 @@ from typing import Any
 
 from workbench import runtime as runtimes
 from workbench.errors import Conflict, NotFound, ToolError, WorkspaceBusy
+from workbench.keys import head_key, run_key
 from workbench.logs import logger
+from workbench.operations import Item, Operation, Update, all_of, update
 from workbench.runs import beginning, effects, ending, inputs, starter, verdict, wording
 from workbench.runs.effects import Effects, Pack
 from workbench.runs.items import FINAL, attempt_is, staging_prefix, status_in
 from workbench.runs.sandbox_route import changes_key
 from workbench.runs.verdict import stop_run
 from workbench.runtime import Runtime
-from workbench.table import (
-    ConditionFailed,
-    Item,
-    Operation,
-    Update,
-    all_of,
-    head_key,
-    run_key,
-    update,
-)
-from workbench.workspace.head import Head, held, read_head
-from workbench.workspace.store import WorkingCopy
+from workbench.table import ConditionFailed
+from workbench.workspace.storage.head import Head, held, read_head
+from workbench.workspace.storage.store import WorkingCopy
 
 Step = Callable[[Runtime, Item, Mapping[str, Any]], None]
 

@@ -16,26 +16,16 @@ from workbench.conversations.turns import OPEN
 from workbench.errors import Conflict, InvalidRequest, NotFound, ToolError
 from workbench.http import Request, Response
 from workbench.ids import APPROVAL_PREFIX, CallId
+from workbench.keys import Key, conversation_key, turn_key
 from workbench.logs import audit
+from workbench.operations import ABSENT, Condition, Item, Operation, Update, put, update
 from workbench.runtime import Runtime
-from workbench.table import (
-    ABSENT,
-    Condition,
-    ConditionFailed,
-    Item,
-    Key,
-    Operation,
-    Update,
-    conversation_key,
-    put,
-    turn_key,
-    update,
-)
+from workbench.table import ConditionFailed
 from workbench.tools.answer import Answer, TextPart
 from workbench.tools.contract import Tool
 from workbench.tools.gate import LEVELS, Judge, Rating, decide, helps, rate, unjudged
 from workbench.tools.turn import Turn
-from workbench.workspace.head import read_head
+from workbench.workspace.storage.head import read_head
 
 DECISIONS = ("allow", "deny")
 SCOPES = ("once", "turn", "conversation", "person")

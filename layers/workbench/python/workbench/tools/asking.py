@@ -8,8 +8,9 @@ from workbench.conversations.turns import unauthorized
 from workbench.errors import InvalidRequest
 from workbench.http import Request
 from workbench.ids import CallId, TurnId, is_part
+from workbench.keys import breaker_key, call_key, head_key, seen_key, turn_key
+from workbench.operations import Item
 from workbench.runtime import Runtime
-from workbench.table import Item, breaker_key, call_key, head_key, seen_key, turn_key
 from workbench.tools.arguments import Given
 
 # No tool's name is longer; what is longer is named by its beginning.

@@ -13,8 +13,8 @@ from workbench.conversations.conversation import require_active
 from workbench.errors import InvalidRequest, NotFound
 from workbench.http import Request, Response
 from workbench.ids import TurnId
+from workbench.keys import head_key, turn_key
 from workbench.settings import Settings
-from workbench.table import head_key, turn_key
 from workbench.tools import catalogue, docstrings
 from workbench.tools.contract import Tool
 from workbench.tools.schemas import Schema, flattened, schema_of, with_descriptions

@@ -22,8 +22,9 @@ from workbench.conversations.turns import verify_token
 from workbench.errors import Conflict, ToolError, ToolInternal
 from workbench.http import Event, Request, Response, respond
 from workbench.logs import audit, logger
+from workbench.operations import Item, Operation
 from workbench.runtime import Runtime
-from workbench.table import ConditionFailed, Contended, Item, Operation
+from workbench.table import ConditionFailed, Contended
 from workbench.tools import catalogue, recording, service
 from workbench.tools.answer import Answer
 from workbench.tools.approvals import pass_gate
@@ -34,9 +35,9 @@ from workbench.tools.contract import Bound, Tool
 from workbench.tools.recording import CallFacts, failed, record
 from workbench.tools.sights import seen_operations
 from workbench.tools.turn import Turn
-from workbench.workspace.head import Head, read_head
-from workbench.workspace.seen import Seen
-from workbench.workspace.store import BlobGone, Commit
+from workbench.workspace.storage.head import Head, read_head
+from workbench.workspace.storage.store import BlobGone, Commit
+from workbench.workspace.text.seen import Seen
 
 # Conflicts are rare and short; this many losses in a row mean that somebody writes without pause.
 COMMIT_TRIES = 8

@@ -15,11 +15,12 @@ from typing import Any, Literal
 from workbench.clock import iso
 from workbench.errors import ToolError
 from workbench.ids import CallId
+from workbench.keys import call_key
+from workbench.operations import Condition, Item, Operation, put
 from workbench.runtime import Runtime
 from workbench.settings import Settings
-from workbench.table import Condition, Item, Operation, call_key, put
 from workbench.tools.answer import Answer, ImagePart, TextPart
-from workbench.workspace.cuts import cut_after, cut_before
+from workbench.workspace.views.cuts import cut_after, cut_before
 
 INLINE_BYTES = 300_000
 # Room in a preview for saying what was left out; a ref alone may have 270 characters.

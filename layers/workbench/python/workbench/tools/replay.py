@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.tools.arguments import Given
-from workbench.workspace.cuts import cut_before
 from workbench.workspace.paths import printable
+from workbench.workspace.views.cuts import cut_before
 
 KEPT_CHARACTERS = 200
 

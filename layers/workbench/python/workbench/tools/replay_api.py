@@ -10,8 +10,9 @@ from workbench.conversations.conversation import require_active
 from workbench.errors import InvalidRequest, NotFound
 from workbench.http import Request, Response
 from workbench.ids import TurnId, is_part
+from workbench.keys import call_key, head_key, turn_key
+from workbench.operations import Item
 from workbench.runtime import Runtime
-from workbench.table import Item, call_key, head_key, turn_key
 from workbench.tools.replay import ToolCall, replay, writing_calls
 
 

@@ -11,12 +11,13 @@ from workbench.conversations.turns import unauthorized, verify_token
 from workbench.errors import InvalidRequest, NotFound, ToolError
 from workbench.http import Request, Response
 from workbench.ids import RESULT_PREFIX, CallId, TurnId
+from workbench.keys import call_key, head_key, turn_key
+from workbench.operations import Item
 from workbench.runtime import Runtime
-from workbench.table import Item, call_key, head_key, turn_key
 from workbench.tools import recording
 from workbench.tools.answer import Answer, TextPart
 from workbench.tools.contract import tool
-from workbench.workspace.cuts import cut_after, cut_before
+from workbench.workspace.views.cuts import cut_after, cut_before
 
 if TYPE_CHECKING:
     from workbench.tools.turn import Turn

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from workbench.clock import iso
 from workbench.errors import ToolError
+from workbench.keys import breaker_key
+from workbench.operations import Condition, Item, Operation, Update, update
 from workbench.runtime import Runtime
-from workbench.table import Condition, ConditionFailed, Item, Operation, Update, breaker_key, update
+from workbench.table import ConditionFailed
 from workbench.tools import breaker
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.table import Condition, Operation, Update, seen_key, update
+from workbench.keys import seen_key
+from workbench.operations import Condition, Operation, Update, update
 from workbench.tools.turn import Turn
 
 # A condition may hold 4 KB: of more files none is checked.

@@ -13,12 +13,12 @@ from typing import Any
 
 from workbench.clock import Clock
 from workbench.ids import CallId, TurnId
+from workbench.operations import Item, Operation
 from workbench.runtime import Runtime
 from workbench.settings import Settings
-from workbench.table import Item, Operation
-from workbench.workspace.head import Head
-from workbench.workspace.seen import Seen
-from workbench.workspace.store import WorkingCopy
+from workbench.workspace.storage.head import Head
+from workbench.workspace.storage.store import WorkingCopy
+from workbench.workspace.text.seen import Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,16 @@ from workbench import links
 from workbench.clock import iso
 from workbench.errors import InvalidRequest, NotFound, TooLarge
 from workbench.http import Request, Response
+from workbench.keys import version_key
 from workbench.objects import code_of
+from workbench.operations import PRESENT, Item, Operation, check
 from workbench.runtime import Runtime
-from workbench.table import PRESENT, Item, Operation, check, version_key
 from workbench.workspace.differing import unified
-from workbench.workspace.head import Head, read_head
-from workbench.workspace.manifest import Entry, Manifest, PageTable, differences
 from workbench.workspace.paths import check_path, printable
-from workbench.workspace.store import BlobGone, WorkingCopy
-from workbench.workspace.writing import write
+from workbench.workspace.storage.head import Head, read_head
+from workbench.workspace.storage.manifest import Entry, Manifest, PageTable, differences
+from workbench.workspace.storage.store import BlobGone, WorkingCopy
+from workbench.workspace.storage.writing import write
 
 LISTED_AT_ONCE = 1_000
 LISTED_AT_MOST = 5_000

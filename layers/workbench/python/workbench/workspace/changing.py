@@ -11,10 +11,10 @@ from workbench.tools.turn import Turn
 from workbench.workspace.file_arguments import FileToWrite
 from workbench.workspace.guard import DeleteGuarded, LongFileExists, is_long, may_be_edited
 from workbench.workspace.looking import file_at
-from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import check_folder, check_path, printable
-from workbench.workspace.seen import Sight
 from workbench.workspace.sources import stored_text
+from workbench.workspace.storage.manifest import Entry
+from workbench.workspace.text.seen import Sight
 
 LISTED_BYTES = 200_000
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from workbench.workspace.lines import parse
+from workbench.workspace.text.lines import parse
 
 CONTEXT_LINES = 3
 # Above these, what lies between the first and the last difference is shown as replaced: finding the lines that both

@@ -9,16 +9,16 @@ from typing import Any
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer
 from workbench.tools.turn import Turn
-from workbench.workspace import edit as engine
-from workbench.workspace.edit import Edited
 from workbench.workspace.file_arguments import Edit
-from workbench.workspace.freshness import Freshness
-from workbench.workspace.lines import parse
 from workbench.workspace.looking import NoSuchFile, file_at
-from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import check_path, printable
-from workbench.workspace.refusals import ChangedSinceRead, NotRead, Refusal
-from workbench.workspace.seen import Range, Sight, shift
+from workbench.workspace.storage.manifest import Entry
+from workbench.workspace.text import edit as engine
+from workbench.workspace.text.edit import Edited
+from workbench.workspace.text.freshness import Freshness
+from workbench.workspace.text.lines import parse
+from workbench.workspace.text.refusals import ChangedSinceRead, NotRead, Refusal
+from workbench.workspace.text.seen import Range, Sight, shift
 
 ARTIFACT_PREFIX = "art_"
 ARGUMENT_FAULTS = frozenset(

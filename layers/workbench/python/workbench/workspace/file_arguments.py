@@ -8,8 +8,8 @@ from pydantic import Field
 
 from workbench.errors import ToolError
 from workbench.tools.arguments import ArgumentObject
-from workbench.workspace.edit import FindEdit, LineEdit
-from workbench.workspace.reading import ReadRequest
+from workbench.workspace.text.edit import FindEdit, LineEdit
+from workbench.workspace.views.reading import ReadRequest
 
 Line = Annotated[int, Field(ge=1)]
 

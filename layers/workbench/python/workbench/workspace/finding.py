@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from workbench.tools.answer import Answer
 from workbench.tools.turn import Turn
-from workbench.workspace import search
-from workbench.workspace.globs import Glob, compile_glob
-from workbench.workspace.listing import list_entries, select_files
-from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import check_folder, parents
+from workbench.workspace.storage.manifest import Entry
+from workbench.workspace.views import search
+from workbench.workspace.views.globs import Glob, compile_glob
+from workbench.workspace.views.listing import list_entries, select_files
 
 SEARCH_SECONDS = 20
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.errors import ToolError
-from workbench.workspace.lines import parse
-from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import printable
+from workbench.workspace.storage.manifest import Entry
+from workbench.workspace.text.lines import parse
 
 REPLACED_WHOLE_CHARACTERS = 4_000
 EDITED_FILE_BYTES = 1024 * 1024

@@ -10,11 +10,11 @@ from typing import Any
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer, ImagePart, TextPart
 from workbench.tools.turn import Turn
-from workbench.workspace import images, reading
-from workbench.workspace.lines import is_text
-from workbench.workspace.manifest import Entry
 from workbench.workspace.paths import check_path, printable
-from workbench.workspace.reading import Page, ReadRequest
+from workbench.workspace.storage.manifest import Entry
+from workbench.workspace.text.lines import is_text
+from workbench.workspace.views import images, reading
+from workbench.workspace.views.reading import Page, ReadRequest
 
 SUGGESTED_NAMES = 3
 COMPARED_NAMES = 2_000

@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.errors import ToolError
 from workbench.ids import RESULT_PREFIX, CallId
+from workbench.keys import call_key
 from workbench.runtime import Runtime
-from workbench.table import call_key
 from workbench.tools.arguments import decode, reported, shown
 from workbench.tools.recording import full_output, load_answer
 

@@ -17,25 +17,14 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from workbench.errors import ToolError
+from workbench.keys import head_key, version_key
+from workbench.operations import ACTIVE, Condition, Operation, Update, all_of, not_leased, put, same_base, update
 from workbench.runtime import Runtime
-from workbench.table import (
-    ACTIVE,
-    Condition,
-    Operation,
-    Update,
-    all_of,
-    head_key,
-    not_leased,
-    put,
-    same_base,
-    update,
-    version_key,
-)
-from workbench.workspace.cache import ContentCache
-from workbench.workspace.head import Head, held
-from workbench.workspace.lines import measure
-from workbench.workspace.manifest import Applied, Entry, Manifest, apply, blob_key, pack_key, page_key
 from workbench.workspace.paths import parents
+from workbench.workspace.storage.cache import ContentCache
+from workbench.workspace.storage.head import Head, held
+from workbench.workspace.storage.manifest import Applied, Entry, Manifest, apply, blob_key, pack_key, page_key
+from workbench.workspace.text.lines import measure
 
 PACK_ABOVE_BLOBS = 16
 PACK_BYTES = 4 * 1024 * 1024

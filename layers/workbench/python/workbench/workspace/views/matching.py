@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.errors import ToolError
-from workbench.workspace.lines import Document
 from workbench.workspace.paths import printable
+from workbench.workspace.text.lines import Document
 
 QUERIES = 5
 QUERY_CHARACTERS = 1_000

@@ -14,13 +14,15 @@ from functools import partial
 
 from workbench import ids, objects
 from workbench.errors import Conflict, NotFound, WorkspaceBusy
+from workbench.keys import head_key, version_key
 from workbench.logs import logger
+from workbench.operations import Item, Update
 from workbench.runtime import Runtime
 from workbench.settings import Settings
-from workbench.table import ConditionFailed, Item, Update, head_key, version_key
-from workbench.workspace.head import Fenced, Head, acquire, extend, held, read_head, release
-from workbench.workspace.kept import Kept
-from workbench.workspace.store import BlobGone
+from workbench.table import ConditionFailed
+from workbench.workspace.storage.head import Fenced, Head, acquire, extend, held, read_head, release
+from workbench.workspace.storage.kept import Kept
+from workbench.workspace.storage.store import BlobGone
 
 # A pass looks at everything, so it waits until some part of what is allowed is new again.
 NEW_PART = 20

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from workbench.workspace.lines import text_lines
-from workbench.workspace.refusals import listed
-from workbench.workspace.visible import visible
+from workbench.workspace.text.lines import text_lines
+from workbench.workspace.text.refusals import listed
+from workbench.workspace.text.visible import visible
 
 _LINES_LISTED = 20
 _NUMBER_COLUMN = re.compile(r"(?m)^[ ]*\d+\t")

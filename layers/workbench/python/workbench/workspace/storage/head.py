@@ -11,18 +11,11 @@ from typing import Any
 
 from workbench.clock import iso
 from workbench.errors import Conflict, NotFound, WorkspaceBusy
+from workbench.keys import head_key
+from workbench.operations import ACTIVE, Condition, Item, Update, all_of, not_leased
 from workbench.runtime import Runtime
-from workbench.table import (
-    ACTIVE,
-    Condition,
-    ConditionFailed,
-    Item,
-    Update,
-    all_of,
-    head_key,
-    not_leased,
-)
-from workbench.workspace.manifest import PageTable
+from workbench.table import ConditionFailed
+from workbench.workspace.storage.manifest import PageTable
 
 
 class Fenced(Exception):

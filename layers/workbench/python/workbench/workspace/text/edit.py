@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
-from workbench.workspace.edit_find import FindEdit, find_hunks
-from workbench.workspace.edit_lines import LineEdit, line_hunks
-from workbench.workspace.freshness import Freshness
-from workbench.workspace.hunks import Edited, Hunk, apply_hunks, new_text
-from workbench.workspace.lines import Document, parse
-from workbench.workspace.refusals import (
+from workbench.workspace.text.edit_find import FindEdit, find_hunks
+from workbench.workspace.text.edit_lines import LineEdit, line_hunks
+from workbench.workspace.text.freshness import Freshness
+from workbench.workspace.text.hunks import Edited, Hunk, apply_hunks, new_text
+from workbench.workspace.text.lines import Document, parse
+from workbench.workspace.text.refusals import (
     EmptyText,
     FileTooLarge,
     MixedForms,
@@ -24,7 +24,7 @@ from workbench.workspace.refusals import (
     TooManyEdits,
     UnsafeEdit,
 )
-from workbench.workspace.seen import Sight
+from workbench.workspace.text.seen import Sight
 
 __all__ = ["EDITS", "FILE_BYTES", "Edited", "FindEdit", "LineEdit", "append", "apply_edits", "too_large"]
 

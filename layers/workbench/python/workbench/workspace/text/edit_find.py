@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from workbench.workspace.hunks import Hunk, half_of_a_pair, new_text, with_file_breaks
-from workbench.workspace.lines import Document, as_document
-from workbench.workspace.refusals import (
+from workbench.workspace.text.hunks import Hunk, half_of_a_pair, new_text, with_file_breaks
+from workbench.workspace.text.lines import Document, as_document
+from workbench.workspace.text.refusals import (
     EmptyText,
     NoMatch,
     NotOnLine,
@@ -143,7 +143,7 @@ def _match(haystack: Haystack, place: Place, edit: FindEdit, others: list[str]) 
         if lines:
             raise NotOnLine(place, edit.line, lines)
     if not found:
-        from workbench.workspace.near_misses import why_no_match  # needed on refusals only
+        from workbench.workspace.text.near_misses import why_no_match
 
         raise NoMatch(place, why_no_match(edit.find, haystack.text(), others))
     if len(found) > 1:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from workbench.workspace.lines import Document, is_text, parse
-from workbench.workspace.refusals import Excerpt
-from workbench.workspace.seen import Range, Sight
+from workbench.workspace.text.lines import Document, is_text, parse
+from workbench.workspace.text.refusals import Excerpt
+from workbench.workspace.text.seen import Range, Sight
 
 State = Literal["fresh", "changed", "unseen"]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from workbench.errors import ToolError
-from workbench.workspace.cuts import cut_before
-from workbench.workspace.images import claimed_picture
-from workbench.workspace.lines import Document, parse
 from workbench.workspace.paths import printable
+from workbench.workspace.text.lines import Document, parse
+from workbench.workspace.views.cuts import cut_before
+from workbench.workspace.views.images import claimed_picture
 
 READ_BUDGET_CHARACTERS = 24_000
 READ_LINE_CAP = 2_000

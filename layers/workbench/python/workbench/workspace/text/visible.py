@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.workspace.cuts import cut_before
+from workbench.workspace.views.cuts import cut_before
 
 QUOTED_CHARACTERS = 200
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}

@@ -10,8 +10,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from workbench.table import Item
-from workbench.workspace.manifest import PageTable, object_keys, page_key
+from workbench.operations import Item
+from workbench.workspace.storage.manifest import PageTable, object_keys, page_key
 
 
 class Kept:

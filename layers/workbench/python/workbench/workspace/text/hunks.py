@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.workspace.lines import Document, as_document, encoding_of
-from workbench.workspace.refusals import FileTooLarge, InvalidText, Place, UnsafeEdit, span
-from workbench.workspace.seen import Range, Span
-from workbench.workspace.visible import visible
+from workbench.workspace.text.lines import Document, as_document, encoding_of
+from workbench.workspace.text.refusals import FileTooLarge, InvalidText, Place, UnsafeEdit, span
+from workbench.workspace.text.seen import Range, Span
+from workbench.workspace.text.visible import visible
 
 _LINES_SHOWN = 3
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from workbench.errors import ToolError
-from workbench.workspace.globs import Glob
 from workbench.workspace.paths import MOUNT_NAME, parents, printable
+from workbench.workspace.views.globs import Glob
 
 # Below the output cap, so that a listing is never cut by anything but itself.
 LIST_BUDGET_CHARACTERS = 12_000
 
 
 class ListedEntry(Protocol):
-    """What is known of a path without reading it; :class:`~workbench.workspace.manifest.Entry` is one."""
+    """What is known of a path without reading it; :class:`~workbench.workspace.storage.manifest.Entry` is one."""
 
     @property
     def path(self) -> str: ...

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.workspace.excerpts import PLACES_SHOWN, WHOLE_LINE_CHARACTERS, beginning, excerpt
-from workbench.workspace.lines import Document, is_text, parse
-from workbench.workspace.matching import Found, Matcher, check_queries
 from workbench.workspace.paths import printable
+from workbench.workspace.text.lines import Document, is_text, parse
+from workbench.workspace.views.excerpts import PLACES_SHOWN, WHOLE_LINE_CHARACTERS, beginning, excerpt
+from workbench.workspace.views.matching import Found, Matcher, check_queries
 
 SEARCH_BUDGET_CHARACTERS = 24_000
 CONTEXT_LINES = 3
@@ -84,7 +84,7 @@ def search(
 
     A loader gives the file's bytes, or None for one that is known to be binary. ``context`` lines (0 to 3) are shown
     around each match. ``deadline`` tells whether time is up; it is asked before each file. Raises
-    :class:`~workbench.workspace.matching.InvalidQueries`.
+    :class:`~workbench.workspace.views.matching.InvalidQueries`.
     """
     wanted = check_queries(queries)
     scan = _Scan(Matcher(wanted, ignore_case=ignore_case), max(0, min(context, CONTEXT_LINES)), budget)

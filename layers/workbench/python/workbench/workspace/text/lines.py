@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
-from workbench.workspace.refusals import Binary
+from workbench.workspace.text.refusals import Binary
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 

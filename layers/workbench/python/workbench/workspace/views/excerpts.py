@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.workspace.cuts import cut_after, cut_before
+from workbench.workspace.views.cuts import cut_after, cut_before
 
 WHOLE_LINE_CHARACTERS = 500
 EXCERPT_CHARACTERS = 400

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from workbench.workspace.freshness import Freshness, excerpt
-from workbench.workspace.hunks import Hunk, new_text, with_file_breaks
-from workbench.workspace.lines import Document, text_lines
-from workbench.workspace.refusals import (
+from workbench.workspace.text.freshness import Freshness, excerpt
+from workbench.workspace.text.hunks import Hunk, new_text, with_file_breaks
+from workbench.workspace.text.lines import Document, text_lines
+from workbench.workspace.text.refusals import (
     AnchorIsLastLine,
     AnchorMoved,
     ChangedSinceRead,
@@ -25,7 +25,7 @@ from workbench.workspace.refusals import (
     RangesOverlap,
     count,
 )
-from workbench.workspace.visible import visible
+from workbench.workspace.text.visible import visible
 
 _LINES_AROUND = 7
 
@@ -149,7 +149,7 @@ def _lines_holding(document: Document, anchor: str) -> list[int]:
 def _anchor_moved(
     document: Document, place: Place, parameter: str, line: int, anchor: str, found: list[int]
 ) -> AnchorMoved:
-    from workbench.workspace.near_misses import why_anchor_differs  # needed on refusals only
+    from workbench.workspace.text.near_misses import why_anchor_differs
 
     now = document.text(line)
     near = found[0] if found else line

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import Advice, ToolError
-from workbench.workspace.visible import visible
+from workbench.workspace.text.visible import visible
 
 _LINES_LISTED = 20
 

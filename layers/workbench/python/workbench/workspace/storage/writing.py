@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from workbench.operations import Operation
 from workbench.runtime import Runtime
-from workbench.table import ConditionFailed, Contended, Operation
-from workbench.workspace.head import read_head
-from workbench.workspace.store import BlobGone, Commit, WorkingCopy
+from workbench.table import ConditionFailed, Contended
+from workbench.workspace.storage.head import read_head
+from workbench.workspace.storage.store import BlobGone, Commit, WorkingCopy
 
 COMMIT_TRIES = 8
 

@@ -1,0 +1,1 @@
+"""How a workspace is kept: manifests, heads and leases, working copies, history. The only part that calls AWS."""

@@ -1,0 +1,1 @@
+"""What is shown of files without changing them: listings, pages of lines, hits, pictures. Pure."""
