@@ -99,7 +99,7 @@ def evaluate(expression: str, precision: int | None = None) -> Result:
         shown = shorten(exact, precision)
     except CalculationError as error:
         # What is not taught is named first, wherever it stands: it is why the rest cannot be right.
-        raise _first_not_taught(expression) or error from None
+        raise _first_not_taught(expression) or _in_lexemes(expression, error) from None
     except decimal.Overflow as error:
         raise CalculationError("the result is too large to show") from error
     except decimal.Underflow as error:
@@ -159,6 +159,17 @@ def _first_not_taught(expression: str) -> CalculationError | None:
         except CalculationError as error:
             return error
     return None
+
+
+def _in_lexemes(expression: str, error: CalculationError) -> CalculationError:
+    """The error as matching tells it: splitting glues a name to the number behind it, as in ``max.5``."""
+    try:
+        _value(_LEXEME.findall(expression.translate(_TYPED_OPERATORS)), _CONTEXT.copy())
+    except CalculationError as matched:
+        return matched
+    except decimal.DecimalException:
+        pass
+    return error
 
 
 def _is_number(lexeme: str) -> bool:
