@@ -53,6 +53,7 @@ WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionChe
 # Kinds of partitions, as docs/architecture.md lists them.
 CONVERSATIONS, RUNS, SANDBOXES, POOL = "C#*", "R#*", "SBX#*", "POOL"
 ARTIFACTS, PEOPLE, USAGE = "A#*", "P#*", "U#*"
+UPLOADS = "UP#*"
 KEYS_OF_CONTENT = "Keys end in a content hash or the id of a conversation, which do not exist at deployment"
 
 
@@ -102,6 +103,11 @@ READ_RESULTS = workspace_objects("ReadLargeResults", "s3:GetObject", under=("res
 READ_WORKSPACES = (workspace_objects("ReadWorkspaces", "s3:GetObject", under=("conversations",)), LIST_WORKSPACES)
 WRITE_WORKSPACES = workspace_objects("WriteWorkspaces", "s3:PutObject", under=("conversations",))
 STAGED = ("tmp/runs",)
+# The routes that bytes are uploaded for read them once and remove them.
+TAKE_UPLOADS = (
+    items("TakeUploads", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(UPLOADS,)),
+    workspace_objects("ReadUploads", "s3:GetObject", "s3:DeleteObject", under=("tmp/uploads",)),
+)
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
 # Nothing may be made for a person while everything of theirs is being erased.
@@ -198,6 +204,12 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("FileItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS,)),
         *READ_WORKSPACES,
         WRITE_WORKSPACES,
+        *TAKE_UPLOADS,
+    ),
+    # What the function signs is done with its own rights.
+    "uploads": (
+        items("NewUploads", "dynamodb:PutItem", of=(UPLOADS,)),
+        workspace_objects("SignUploads", "s3:PutObject", under=("tmp/uploads",)),
     ),
     "results": (items("ResultItems", *READ_ITEMS, of=(CONVERSATIONS,)), READ_RESULTS),
     "runs": (items("RunItems", *READ_ITEMS, of=(CONVERSATIONS, RUNS)), READ_RESULTS),

@@ -58,6 +58,7 @@ class Limits(_Group):
     history_bytes: int = Field(default=1024 * MIB, ge=MIB)
     history_versions: int = Field(default=1_000, ge=10, le=100_000)
     run_input_bytes: int = Field(default=64 * MIB, ge=MIB, le=256 * MIB)
+    upload_bytes: int = Field(default=64 * MIB, ge=MIB, le=256 * MIB)
 
 
 class Sandbox(_Group):

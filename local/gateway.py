@@ -17,7 +17,7 @@ import threading
 import time
 import urllib.parse
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -59,15 +59,22 @@ class Gateway:
     """Serves ``routes`` (``(key, function)`` pairs) by calling ``call(function, event)``.
 
     ``special`` sees every request first and may answer it: what API Gateway has no part in (signed links, the console).
+    ``body_bytes`` says by path prefix where bodies may be larger than API Gateway's.
     """
 
     def __init__(
-        self, call: Call, routes: Iterable[tuple[str, str]], fallback: str, special: Special | None = None
+        self,
+        call: Call,
+        routes: Iterable[tuple[str, str]],
+        fallback: str,
+        special: Special | None = None,
+        body_bytes: Mapping[str, int] | None = None,
     ) -> None:
         self._call = call
         self._routes = list(routes)
         self._router = Router(self._routes, fallback)
         self._special = special
+        self._body_bytes = dict(body_bytes or {})
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -97,6 +104,11 @@ class Gateway:
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
+
+    def body_limit(self, path: bytes) -> int:
+        """How many bytes a request for ``path`` may carry."""
+        text = path.decode("latin-1")
+        return next((most for prefix, most in self._body_bytes.items() if text.startswith(prefix)), BODY_BYTES)
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
         """What the API answers to one well-formed request; never raises."""
@@ -267,7 +279,7 @@ class _Connection(BaseHTTPRequestHandler):
             path=path,
             query=query,
             headers=headers,
-            body=self._body(),
+            body=self._body(self.server.gateway.body_limit(path)),
             source_ip=str(self.client_address[0]),
             protocol=self.request_version,
             port=self.server.server_port,
@@ -295,7 +307,7 @@ class _Connection(BaseHTTPRequestHandler):
         path, _mark, query = target.partition("#")[0].partition("?")
         return path.encode("latin-1"), query.encode("latin-1")
 
-    def _body(self) -> bytes:
+    def _body(self, limit: int) -> bytes:
         codings = self.headers.get_all("transfer-encoding") or []
         lengths = self.headers.get_all("content-length") or []
         if codings and lengths:
@@ -304,13 +316,13 @@ class _Connection(BaseHTTPRequestHandler):
             if [coding.strip().lower() for coding in codings] != ["chunked"]:
                 raise _Broken(InvalidRequest("The only Transfer-Encoding understood is `chunked`."))
             self._send_continue()
-            return self._chunked_body()
+            return self._chunked_body(limit)
         if not lengths:
             return b""
         if len(lengths) > 1 or not _LENGTH.match(lengths[0].strip()):
             raise _Broken(InvalidRequest("Content-Length must be one whole number."))
         size = int(lengths[0])
-        if size > BODY_BYTES:
+        if size > limit:
             # A client that asked for permission has sent nothing yet; any other is sending already.
             self._drain = not self._continue
             raise _Broken(self.server.gateway.too_large(size))
@@ -320,7 +332,7 @@ class _Connection(BaseHTTPRequestHandler):
             raise _Broken(InvalidRequest(f"The body ended after {len(body)} of {size} bytes."))
         return body
 
-    def _chunked_body(self) -> bytes:
+    def _chunked_body(self, limit: int) -> bytes:
         parts: list[bytes] = []
         total = 0
         while True:
@@ -331,7 +343,7 @@ class _Connection(BaseHTTPRequestHandler):
             if size == 0:
                 break
             total += size
-            if total > BODY_BYTES:
+            if total > limit:
                 self._drain = True
                 raise _Broken(self.server.gateway.too_large(None))
             part = self.rfile.read(size)

@@ -18,9 +18,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from local.events import HttpAnswer, HttpRequest
-from workbench.errors import Forbidden, InvalidRequest, NotFound, RequestError
+from workbench.errors import Conflict, Forbidden, InvalidRequest, NotFound, RequestError
 
 PREFIX = "/signed/"
+# S3 takes 5 GiB in one PUT; here it is held in memory.
+UPLOAD_BYTES = 512 * 1024 * 1024
 METHODS: Mapping[str, str] = {"get_object": "GET", "put_object": "PUT"}
 # Headers that a signed upload must repeat, and the parameters that they are in the request to S3.
 _UPLOAD_HEADERS = {
@@ -100,6 +102,8 @@ class SignedLinks:
 
 def _as_request_error(error: ClientError) -> RequestError:
     code = error.response["Error"].get("Code")
+    if code == "PreconditionFailed":
+        return Conflict("Something was sent through this link already.")
     if code in ("NoSuchKey", "404", "NoSuchVersion"):
         return NotFound("What the link names does not exist any more.")
     return InvalidRequest(f"S3 refused the request: {code}.")

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 
 from moto import mock_aws
 
-from local import moto_adaptations, resources
+from local import moto_adaptations, resources, signed_links
 from local.events import HttpAnswer, HttpRequest
 from local.functions import REGION, LocalFunctions
 from local.gateway import SANDBOX_PATH, Gateway, Special
@@ -186,7 +186,8 @@ class LocalSystem:
         machines = resources.create_state_machines(clients.stepfunctions, self._state_machine_folder)
 
         links = SignedLinks(clients.s3, lambda: self.url)
-        gateway = Gateway(functions.call, list(_routes()), FALLBACK, _first_of(links.answer, special))
+        uploads = {signed_links.PREFIX: signed_links.UPLOAD_BYTES}
+        gateway = Gateway(functions.call, list(_routes()), FALLBACK, _first_of(links.answer, special), uploads)
         gateway.start(port)
         self._gateway = gateway
         self._undo.append(gateway.stop)

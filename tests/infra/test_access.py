@@ -56,6 +56,7 @@ def asked(alone: None) -> Iterator[tuple[LocalSystem, Asked]]:
         patch.setattr(LocalFunctions, "call", call)
         # Nothing is kept in memory or on disk, so that every read is a request; the first finish thins the history.
         with LocalSystem().start(settings={"cache_bytes": 1, "history_versions": 8}) as system:
+            _hear_what_is_signed(system, asked)
             for service in SERVICES:
                 getattr(system.runtime.clients, service).meta.events.register_first("provide-client-params.*.*", hear)
             _live(_api(system.url), lambda: not _deletions_at_work(system))
@@ -174,6 +175,9 @@ def _look_around(api: Api, artifact: str) -> None:
     api("GET", "/v1/conversations/life")
     api("GET", "/v1/conversations/life/files")
     api("GET", "/v1/conversations/life/file?path=notes.txt")
+    upload = api("POST", "/v1/uploads", {"for": "file"}, expect=201)
+    api("PUT", urlsplit(upload["url"]).path, b"sent", headers=upload["headers"])
+    api("PUT", "/v1/conversations/life/file?path=sent.txt", {"upload": upload["upload"]})
     newest = api("GET", "/v1/conversations/life/versions")["versions"][0]["version"]
     api("GET", f"/v1/conversations/life/versions/{newest - 1}/diff/{newest}")
     api("POST", f"/v1/conversations/life/versions/{newest - 1}/restore")
@@ -252,6 +256,19 @@ def _erase_a_person(api: Api) -> None:
     tool("run_code", code="import time; time.sleep(60)", wait=0, expect="running")
     api("POST", "/v1/people/eve/erase", expect=202)
     api("GET", "/v1/people/eve/erase")
+
+
+def _hear_what_is_signed(system: LocalSystem, asked: Asked) -> None:
+    """A link is used later by somebody else, with the rights of the function that signed it."""
+    s3 = system.runtime.clients.s3
+    sign = s3.generate_presigned_url
+
+    def heard(method: str, Params: Mapping[str, Any], **more: Any) -> Any:
+        operation = "".join(word.capitalize() for word in method.split("_"))
+        asked.update((_function.get(), need) for need in needs("s3", operation, Params))
+        return sign(method, Params, **more)
+
+    s3.generate_presigned_url = heard
 
 
 def _until(done: Callable[[], Any]) -> None:

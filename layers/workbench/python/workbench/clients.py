@@ -49,7 +49,9 @@ class Clients:
 
     @cached_property
     def s3(self) -> Any:
-        return self._make("s3")
+        # Links that are signed here must name the region's own endpoint: the global one redirects, and a redirected
+        # PUT does not arrive.
+        return self._make("s3", s3={"addressing_style": "virtual"})
 
     @cached_property
     def stepfunctions(self) -> Any:
@@ -64,7 +66,7 @@ class Clients:
         # Whoever asks a model can do without its answer, and somebody is waiting.
         return self._make("bedrock-runtime", attempts=1, read_timeout=5)
 
-    def _make(self, service: str, *, attempts: int = 3, read_timeout: int = 20) -> Any:
+    def _make(self, service: str, *, attempts: int = 3, read_timeout: int = 20, **more: Any) -> Any:
         # botocore's client factory is not thread-safe; one session is shared by all threads.
         with self._making:
             client = self._session.create_client(
@@ -76,6 +78,7 @@ class Clients:
                     read_timeout=read_timeout,
                     max_pool_connections=16,
                     parameter_validation=False,
+                    **more,
                 ),
             )
         client.meta.events.register_first("before-send.*.*", self._before_send)

@@ -65,6 +65,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET /v1/artifacts/{artifact}", "artifacts", "workbench.artifacts.api:show"),
     Route("GET /v1/artifacts/{artifact}/versions/{v}/content", "artifacts", "workbench.artifacts.api:content"),
     Route("PUT /v1/artifacts/{artifact}/sharing", "artifacts", "workbench.artifacts.api:share"),
+    Route("POST /v1/uploads", "uploads", "workbench.uploads:create"),
     Route("GET /v1/usage", "usage", "workbench.artifacts.billing_api:show"),
     Route("POST /v1/people/{user}/erase", "people", "workbench.conversations.people_api:erase"),
     Route("GET /v1/people/{user}/erase", "people", "workbench.conversations.people_api:show"),

@@ -32,6 +32,7 @@ class Settings(BaseModel):
     history_versions: int = Field(1_000, gt=0)
     raw_body_bytes: int = Field(4 * MIB, gt=0)
     run_input_bytes: int = Field(64 * MIB, gt=0)
+    upload_bytes: int = Field(64 * MIB, gt=0)
 
     lease_seconds: float = 90
     heartbeat_seconds: float = 10

@@ -16,7 +16,7 @@ from workbench.runtime import Runtime
 from workbench.settings import Settings
 from workbench.tools import catalogue, formats
 from workbench.tools.openapi_routes import PATH_PARAMETERS, PEOPLE_HEADERS, ROUTES_DESCRIBED, Described, Query
-from workbench.tools.openapi_shapes import COMPONENTS, TEXT, Schema, named
+from workbench.tools.openapi_shapes import COMPONENTS, TEXT, UPLOAD_ID, Schema, named, record
 
 CONTRACT_VERSION = "1.0.0"
 
@@ -98,7 +98,11 @@ def _operation(route: Route) -> dict[str, Any]:
         **({"parameters": parameters} if parameters else {}),
     }
     if described.raw:
-        operation["requestBody"] = {"required": False, "content": {"application/octet-stream": {}}}
+        upload = {"schema": record({"upload": UPLOAD_ID}, additionalProperties=False)}
+        operation["requestBody"] = {
+            "required": False,
+            "content": {"application/octet-stream": {}, "application/json": upload},
+        }
     elif described.body is not None:
         operation["requestBody"] = _json_body(described.body)
     operation["responses"] = _responses(described)

@@ -19,8 +19,11 @@ from workbench.tools.openapi_shapes import (
     NUMBER,
     RESULT_REF,
     RUN_ID,
+    SHA256,
     TEXT,
+    TIME,
     TURN_ID,
+    UPLOAD_ID,
     Schema,
     array,
     choice,
@@ -217,6 +220,15 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         body=record({}, {"people": or_null(NAMES), "departments": or_null(NAMES), "everyone": or_null(FLAG)}),
         failures=(403, 404),
         scoped=True,
+    ),
+    "POST /v1/uploads": Described(
+        "Ask for a signed upload",
+        record({"upload": UPLOAD_ID, "url": TEXT, "headers": {"type": "object"}, "expiresAt": TIME}),
+        201,
+        body=record(
+            {"for": choice("document", "file", "skill")},
+            {"bytes": or_null(COUNT), "sha256": or_null(SHA256), "mediaType": or_null(TEXT)},
+        ),
     ),
     "GET /v1/usage": Described(
         "Show what a department stores",

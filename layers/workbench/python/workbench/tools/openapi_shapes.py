@@ -101,6 +101,7 @@ RESULT_REF = ids(rf"res_{PART}\.{PART}\.{PART}")
 APPROVAL_ID = ids(rf"apr_{PART}\.{PART}\.{PART}")
 CALL_ID = ids(PART)
 ARTIFACT_ID = ids(PART)
+UPLOAD_ID = ids(PART)
 
 
 # ---------------------------------------------------------------- failures and tool answers

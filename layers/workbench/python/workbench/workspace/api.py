@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from workbench import links
+from workbench import links, uploads
 from workbench.clock import iso
 from workbench.errors import InvalidRequest, NotFound, TooLarge
 from workbench.http import Request, Response
@@ -95,7 +95,7 @@ def _download(runtime: Runtime, path: str, head: Head) -> Response:
 
 
 def put_file(runtime: Runtime, request: Request) -> Response:
-    """``PUT …/file?path=P``: store the body as that file, whatever it holds."""
+    """``PUT …/file?path=P``: store the body as that file, whatever it holds, or the upload that it names."""
     path = check_path(request.query.get("path"))
     allowed = runtime.settings.raw_body_bytes
     if len(request.body) > allowed:
@@ -104,12 +104,20 @@ def put_file(runtime: Runtime, request: Request) -> Response:
             "Larger files go through a signed upload: POST /v1/uploads.",
             allowed=allowed,
         )
+    upload = uploads.named_in(request)
+    data = request.body if upload is None else uploads.read(runtime, upload, "file")
 
-    def stage(copy: WorkingCopy) -> None:
-        staged.append(copy.write(path, request.body))
+    def stage(copy: WorkingCopy) -> list[Operation]:
+        if upload is not None and staged:
+            # The commit failed: perhaps because the upload was used elsewhere meanwhile.
+            uploads.require_usable(runtime, upload, "file")
+        staged.append(copy.write(path, data))
+        return [] if upload is None else [uploads.used(runtime, upload)]
 
     staged: list[Entry] = []
     commit = write(runtime, request.parameters["conversation"], "put_file", stage)
+    if upload is not None:
+        uploads.discard(runtime, upload)
     return Response({"version": commit.version, "file": file_facts(staged[-1])})
 
 
