@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 LANGUAGES = ("python", "javascript", "shell")
+# Where the program starts: beside the workspace, inputs and skills, or in the workspace.
+DIRECTORIES = ("", "workspace")
 LONGEST_SECONDS = 900
 
 
@@ -31,6 +33,7 @@ class Job(NamedTuple):
     plan_parts: int
     data_parts: int
     limits: Limits
+    directory: str
 
 
 def parse(answer: Mapping[str, Any]) -> Job:
@@ -40,6 +43,9 @@ def parse(answer: Mapping[str, Any]) -> Job:
     language = job["language"]
     if language not in LANGUAGES:
         raise ValueError(f"no language {language!r}")
+    directory = job.get("directory", "")
+    if directory not in DIRECTORIES:
+        raise ValueError(f"no directory {directory!r}")
     environment = {str(name): str(value) for name, value in job.get("environment", {}).items()}
     for name, value in environment.items():
         if not name or "=" in name or "\0" in name + value:
@@ -54,6 +60,7 @@ def parse(answer: Mapping[str, Any]) -> Job:
         plan_parts=int(_positive(job["planParts"])),
         data_parts=int(job["dataParts"]),
         limits=Limits(*(int(_positive(limits[_camel(name)])) for name in Limits._fields)),
+        directory=directory,
     )
 
 

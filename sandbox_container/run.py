@@ -71,7 +71,7 @@ class Run:
         stdout, stderr = self._output.tails(job.limits.output_characters)
         self._report |= {
             "stdout": stdout,
-            "stderr": stderr + root_hint(stderr, self._settings.root),
+            "stderr": stderr if job.directory else stderr + root_hint(stderr, self._settings.root),
             "outputBytes": self._output.total,
         }
         self._session.call("report", {"report": self._report}, give_up_seconds=_REPORT_SECONDS)
@@ -133,7 +133,7 @@ class Run:
                 "MPLCONFIGDIR": os.path.join(settings.home, "matplotlib"),
                 **job.environment,
             },
-            directory=root,
+            directory=os.path.join(root, job.directory),
             writable=[os.path.join(root, layout.WORKSPACE), settings.home, *SCRATCH_FOLDERS],
             memory_bytes=job.limits.memory_bytes + extra,
             processes=job.limits.processes,

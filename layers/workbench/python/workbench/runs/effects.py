@@ -15,8 +15,9 @@ from workbench.runs import changes
 from workbench.runs.changes import EMPTY_SHA256, Untrusted, Wanted
 from workbench.runtime import Runtime
 from workbench.settings import Settings
+from workbench.workspace.desk import limit_exceeded
 from workbench.workspace.storage.manifest import Entry, blob_key, pack_key
-from workbench.workspace.storage.store import BlobGone, Commit, WorkingCopy, limit_exceeded
+from workbench.workspace.storage.store import BlobGone, Commit, WorkingCopy
 from workbench.workspace.text.lines import measure
 
 # The call's record, which holds at most 400 KB, names the files for receipt and audit; the version names them all.

@@ -77,6 +77,17 @@ class Turn:
         return bool(self.item.get("model", {}).get("vision", False))
 
     @property
+    def next_version(self) -> int:
+        """The version that what this call stages will be."""
+        return self.head.version + 1
+
+    def stored_text(self, ref: str, pointer: str | None) -> str:
+        """The text of a stored result of this conversation, or the value that a JSON pointer picks from it."""
+        from workbench.workspace.sources import stored_text
+
+        return stored_text(self.runtime, self.conversation, ref, pointer)
+
+    @property
     def knowledge(self) -> list[str]:
         return list(self.item.get("knowledge", []))
 

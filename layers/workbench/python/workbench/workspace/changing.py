@@ -7,19 +7,18 @@ from typing import Any
 
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer
-from workbench.tools.turn import Turn
+from workbench.workspace.desk import Desk, code_tool, version_words
 from workbench.workspace.file_arguments import FileToWrite
 from workbench.workspace.guard import DeleteGuarded, LongFileExists, is_long, may_be_edited
 from workbench.workspace.looking import file_at
 from workbench.workspace.paths import check_folder, check_path, printable
-from workbench.workspace.sources import stored_text
 from workbench.workspace.storage.manifest import Entry
 from workbench.workspace.text.seen import Sight
 
 LISTED_BYTES = 200_000
 
 
-def write(turn: Turn, files: Sequence[FileToWrite]) -> Answer:
+def write(turn: Desk, files: Sequence[FileToWrite]) -> Answer:
     """Stage every file of the batch, or raise and stage nothing that could be committed."""
     paths = [check_path(file.path) for file in files]
     twice = next((path for path in paths if paths.count(path) > 1), None)
@@ -45,12 +44,12 @@ def write(turn: Turn, files: Sequence[FileToWrite]) -> Answer:
         counted = "" if new.lines is None else f", {new.lines:,} {'line' if new.lines == 1 else 'lines'}"
         done = "Created" if created else "Replaced"
         said.append(f"{done} `{printable(new.path)}` ({new.bytes:,} bytes{counted}).")
-    answer = Answer.of("\n".join([*said, f"The workspace is now at version {turn.head.version + 1}."]), files=facts)
+    answer = Answer.of("\n".join([*said, *version_words(turn)]), files=facts)
     answer.effects["files"] = effects
     return answer
 
 
-def _note_seen(turn: Turn, file: FileToWrite, new: Entry) -> None:
+def _note_seen(turn: Desk, file: FileToWrite, new: Entry) -> None:
     """What the model wrote itself it has seen; a stored result it has not."""
     turn.seen.clear_flag(new.path)
     if file.content is not None and new.lines is not None:
@@ -69,11 +68,9 @@ def _refuse_both_or_neither(file: FileToWrite) -> None:
         )
 
 
-def _content(turn: Turn, file: FileToWrite) -> bytes:
-    if file.source is not None:
-        text = stored_text(turn.runtime, turn.conversation, file.source.ref, file.source.pointer)
-    else:
-        text = file.content or ""
+def _content(turn: Desk, file: FileToWrite) -> bytes:
+    source = file.source
+    text = turn.stored_text(source.ref, source.pointer) if source is not None else file.content or ""
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
@@ -85,7 +82,8 @@ def _content(turn: Turn, file: FileToWrite) -> bytes:
         ) from None
     allowed = turn.settings.written_file_bytes
     if len(data) > allowed:
-        way = " Write it in parts, or make it with run_code." if turn.offers("run_code") else " Write it in parts."
+        code = code_tool(turn.offers)
+        way = f" Write it in parts, or make it with {code}." if code else " Write it in parts."
         raise ToolError(
             f"`{printable(file.path)}` would have {len(data):,} bytes; one file written by a tool may have "
             f"{allowed:,}. Nothing was written.{way}",
@@ -96,7 +94,7 @@ def _content(turn: Turn, file: FileToWrite) -> bytes:
     return data
 
 
-def _refuse_whole_replacement(turn: Turn, paths: Sequence[str]) -> None:
+def _refuse_whole_replacement(turn: Desk, paths: Sequence[str]) -> None:
     """Refuse for the first long file of the batch, and remember every one that this call was going to replace."""
     entries = [turn.workspace.entry(path) for path in paths]
     long = [entry for entry in entries if entry is not None and entry.kind == "file" and is_long(entry)]
@@ -106,11 +104,11 @@ def _refuse_whole_replacement(turn: Turn, paths: Sequence[str]) -> None:
         raise LongFileExists(long[0], editable=_editable(turn, long[0]), offers=turn.offers)
 
 
-def _editable(turn: Turn, entry: Entry) -> bool:
+def _editable(turn: Desk, entry: Entry) -> bool:
     return may_be_edited(entry, turn.workspace.read, turn.settings.read_budget_characters)
 
 
-def delete(turn: Turn, text: str, *, recursive: bool) -> Answer:
+def delete(turn: Desk, text: str, *, recursive: bool) -> Answer:
     """Stage the removal of a file, or of a folder with everything below it."""
     path = check_folder(text)
     if path == "":
@@ -150,11 +148,8 @@ def delete(turn: Turn, text: str, *, recursive: bool) -> Answer:
     if len(listed) < len(files):
         facts |= {"files": len(files), "truncated": True}
     what = f"`{printable(path)}/`" if folder else f"`{printable(path)}`"
-    answer = Answer.of(
-        f"Deleted {what}: {len(files):,} {'file' if len(files) == 1 else 'files'}, {size:,} bytes. "
-        f"The workspace is now at version {turn.head.version + 1}.",
-        **facts,
-    )
+    done = f"Deleted {what}: {len(files):,} {'file' if len(files) == 1 else 'files'}, {size:,} bytes."
+    answer = Answer.of(" ".join([done, *version_words(turn)]), **facts)
     # The version lists every path; a call's record is too small for them.
     answer.effects["deleted"] = [f"{path}/" if folder else path]
     return answer

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer
-from workbench.tools.turn import Turn
+from workbench.workspace.desk import Desk, code_tool, version_words
 from workbench.workspace.file_arguments import Edit
 from workbench.workspace.looking import NoSuchFile, file_at
 from workbench.workspace.paths import check_path, printable
@@ -47,7 +47,7 @@ class StoredArtifact(ToolError):
         )
 
 
-def edit(turn: Turn, text: str, edits: Sequence[Edit] | None, append: str | None) -> Answer:
+def edit(turn: Desk, text: str, edits: Sequence[Edit] | None, append: str | None) -> Answer:
     """Apply the call's edits to the file as it is now, and stage the result."""
     if (edits is None) == (append is None):
         raise ToolError("Give either edits or append. Nothing was changed.", code="invalid_args")
@@ -58,16 +58,17 @@ def edit(turn: Turn, text: str, edits: Sequence[Edit] | None, append: str | None
         raise _as_told_to(turn, refusal) from refusal
 
 
-def _as_told_to(turn: Turn, refusal: Refusal) -> ToolError:
+def _as_told_to(turn: Desk, refusal: Refusal) -> ToolError:
     """The engine's refusal as this turn can use it: what is wrong with the arguments alone is ``invalid_args``."""
     if refusal.code in ARGUMENT_FAULTS:
         return ToolError(refusal.message, code="invalid_args", reason=refusal.code, **refusal.details)
-    if refusal.advice == "do_something_else" and turn.offers("run_code"):
-        refusal.message += " Change it with run_code."
+    code = code_tool(turn.offers)
+    if refusal.advice == "do_something_else" and code:
+        refusal.message += f" Change it with {code}."
     return refusal
 
 
-def _edit(turn: Turn, path: str, edits: Sequence[Edit] | None, append: str | None) -> Answer:
+def _edit(turn: Desk, path: str, edits: Sequence[Edit] | None, append: str | None) -> Answer:
     entry = _editable(turn, path)
     data = turn.workspace.read(entry)
     sight = turn.seen.sight(path)
@@ -87,11 +88,10 @@ def _edit(turn: Turn, path: str, edits: Sequence[Edit] | None, append: str | Non
         raise
     new = turn.workspace.write(path, edited.data)
     turn.seen.replace(path, Sight(new.sha256, shift(known, edited.spans)), turn.clock.now())
-    version = turn.head.version + 1
     answer = Answer.of(
-        _words(path, edited, new, version),
+        "\n".join([*_words(path, edited, new), *version_words(turn)]),
         path=path,
-        version=version,
+        **({} if turn.next_version is None else {"version": turn.next_version}),
         changed=[{"startLine": first, "endLine": last} for first, last in edited.changed],
         notes=edited.notes,
     )
@@ -106,11 +106,12 @@ def _still_seen(path: str, data: bytes, entry: Entry, sight: Sight | None, earli
     return Freshness(parse(data, path), sight, entry.sha256, earlier).carried_over()
 
 
-def _editable(turn: Turn, path: str) -> Entry:
+def _editable(turn: Desk, path: str) -> Entry:
     try:
         entry = file_at(turn, path)
     except NoSuchFile:
-        if path.startswith(ARTIFACT_PREFIX):
+        # A plain directory, which keeps no versions, has no artifacts either.
+        if path.startswith(ARTIFACT_PREFIX) and turn.next_version is not None:
             raise StoredArtifact(path, offers_code=turn.offers("run_code")) from None
         raise
     if entry.bytes > engine.FILE_BYTES:
@@ -118,7 +119,7 @@ def _editable(turn: Turn, path: str) -> Entry:
     return entry
 
 
-def _words(path: str, edited: Edited, new: Entry, version: int) -> str:
+def _words(path: str, edited: Edited, new: Entry) -> list[str]:
     places = len(edited.changed)
     what = "Edited" if places == 1 else f"Made {places} edits in"
     said = [f"{what} `{printable(path)}` ({new.bytes:,} bytes)."]
@@ -127,6 +128,4 @@ def _words(path: str, edited: Edited, new: Entry, version: int) -> str:
         direction = "down" if edited.moved > 0 else "up"
         count = abs(edited.moved)
         said.append(f"Lines behind the last edit moved {direction} by {count}.")
-    said += edited.shown
-    said.append(f"The workspace is now at version {version}.")
-    return "\n".join(said)
+    return said + edited.shown

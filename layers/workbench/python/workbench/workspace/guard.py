@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workbench.errors import ToolError
+from workbench.workspace.desk import Offers, code_tool
 from workbench.workspace.paths import printable
 from workbench.workspace.storage.manifest import Entry
 from workbench.workspace.text.lines import parse
@@ -17,8 +18,6 @@ REPLACED_WHOLE_CHARACTERS = 4_000
 EDITED_FILE_BYTES = 1024 * 1024
 # What read_file may add to a line when it shows it: its number and what is said of the range.
 BESIDE_A_LINE_CHARACTERS = 600
-
-Offers = Callable[[str], bool]
 
 
 class LongFileExists(ToolError):
@@ -60,10 +59,11 @@ class DeleteGuarded(ToolError):
 def _way_out(*, editable: bool, offers: Offers) -> str:
     if editable and offers("edit_file"):
         return "Change it with edit_file instead."
-    if editable and offers("run_code"):
-        return "Change it with run_code instead."
-    if offers("run_code"):
-        return "It is too large, or its lines are too long, to be read and edited in parts: change it with run_code."
+    code = code_tool(offers)
+    if editable and code:
+        return f"Change it with {code} instead."
+    if code:
+        return f"It is too large, or its lines are too long, to be read and edited in parts: change it with {code}."
     return "Write to another path instead."
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer, ImagePart, TextPart
-from workbench.tools.turn import Turn
+from workbench.workspace.desk import Desk
 from workbench.workspace.paths import check_path, printable
 from workbench.workspace.storage.manifest import Entry
 from workbench.workspace.text.lines import is_text
@@ -43,7 +43,7 @@ class IsFolder(ToolError):
         super().__init__(f"`{printable(path)}` is a folder, not a file.{way}", path=path)
 
 
-def file_at(turn: Turn, path: str) -> Entry:
+def file_at(turn: Desk, path: str) -> Entry:
     """The file's entry; raises NoSuchFile with near names, or IsFolder. ``path`` is checked and normalised already."""
     entry = turn.workspace.entry(path)
     if entry is not None and entry.kind == "file":
@@ -53,7 +53,7 @@ def file_at(turn: Turn, path: str) -> Entry:
     raise NoSuchFile(path, _near(turn, path))
 
 
-def _near(turn: Turn, path: str) -> list[str]:
+def _near(turn: Desk, path: str) -> list[str]:
     names = []
     for entry in turn.workspace.entries():
         if entry.kind == "file":
@@ -76,7 +76,7 @@ def _last_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def read(turn: Turn, requests: Sequence[ReadRequest]) -> Answer:
+def read(turn: Desk, requests: Sequence[ReadRequest]) -> Answer:
     """The answer of read_file; what was shown counts as seen by this turn."""
     entries: dict[str, Entry] = {}
     pictures: list[ImagePart] = []
@@ -112,7 +112,7 @@ def _without_refusal(page: Page) -> Page:
     return replace(page, refusal=None) if isinstance(page.refusal, _Shown) else page
 
 
-def _shown_otherwise(turn: Turn, path: str, data: bytes, pictures: list[ImagePart]) -> str:
+def _shown_otherwise(turn: Desk, path: str, data: bytes, pictures: list[ImagePart]) -> str:
     kind = images.sniff(data)
     if kind is None or not kind.is_picture:
         return images.describe_binary(path, data, offers=turn.offers)

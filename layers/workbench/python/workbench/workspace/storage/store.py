@@ -16,10 +16,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from workbench.errors import ToolError
 from workbench.keys import head_key, version_key
 from workbench.operations import ACTIVE, Condition, Operation, Update, all_of, not_leased, put, same_base, update
 from workbench.runtime import Runtime
+from workbench.workspace.desk import limit_exceeded, refuse_in_the_way
 from workbench.workspace.paths import parents
 from workbench.workspace.storage.cache import ContentCache
 from workbench.workspace.storage.head import Head, held
@@ -204,7 +204,7 @@ class WorkingCopy:
     def write(self, path: str, data: bytes, mode: int | None = None) -> Entry:
         """Stage a file. The mode stays as it was when none is given. Raises where a folder or a file is in the way."""
         old = self.entry(path)
-        self._refuse_in_the_way(path, old)
+        refuse_in_the_way(self, path, old)
         if mode is None:
             mode = old.mode if old and old.kind == "file" else 0o644
         digest = hashlib.sha256(data).hexdigest()
@@ -227,21 +227,6 @@ class WorkingCopy:
         self.staged[path] = None
         if taken_back:
             self._staged_folders = {above for name, entry in self.staged.items() if entry for above in parents(name)}
-
-    def _refuse_in_the_way(self, path: str, old: Entry | None) -> None:
-        if (old is not None and old.kind == "folder") or (old is None and self.is_folder(path)):
-            raise ToolError(
-                f"`{path}` is a folder. Add a file name, such as `{path}/notes.md`.", code="is_folder", path=path
-            )
-        for folder in parents(path):
-            above = self.entry(folder)
-            if above is not None and above.kind == "file":
-                raise ToolError(
-                    f"`{folder}` is a file, so `{path}` cannot lie below it. Choose another folder, or delete "
-                    f"`{folder}` first.",
-                    code="not_folder",
-                    path=folder,
-                )
 
     # ------------------------------------------------------------ committing
 
@@ -275,19 +260,6 @@ class WorkingCopy:
         ):
             if asked > 0 and used + asked > allowed:
                 raise limit_exceeded(what, used, asked, allowed)
-
-
-def limit_exceeded(what: str, used: int, asked: int, allowed: int) -> ToolError:
-    """The refusal for a write past a limit: used, allowed and asked, counted over the whole batch."""
-    return ToolError(
-        f"This write does not fit: the workspace holds {used:,} of {allowed:,} {what}, and this call would add "
-        f"{asked:,}. Nothing was written. Delete files that are no longer needed, or write less.",
-        code="limit_exceeded",
-        what=what,
-        used=used,
-        allowed=allowed,
-        asked=asked,
-    )
 
 
 def pack(blobs: Mapping[str, bytes]) -> tuple[dict[str, bytes], dict[str, tuple[str, int]]]:

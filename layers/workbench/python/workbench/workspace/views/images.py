@@ -158,7 +158,8 @@ def describe_binary(path: str, data: bytes, *, offers: Callable[[str], bool] = l
     """One line on a binary file that is not shown: its kind, its size and, where it is offered, that code opens it."""
     kind = sniff(data)
     what = f"a {kind.name}" if kind else "a binary file of unknown kind"
-    advice = " run_code can open it." if offers("run_code") else ""
+    code = next(filter(offers, ("run_code", "execute")), None)
+    advice = f" {code} can open it." if code else ""
     return f"{printable(path)} is {what} ({len(data):,} bytes), not text.{advice}"
 
 

@@ -282,6 +282,8 @@ _ROOM_FOR_NOTES = 600
 _REST_OF_A_LINE = (
     ("search_files", "search for a text in it with search_files"),
     ("run_code", "cut it into pieces with run_code"),
+    ("grep", "search for a text in it with grep"),
+    ("execute", "cut it into pieces with execute"),
 )
 
 
