@@ -1,7 +1,8 @@
 """The id grammar. Parts are ``[A-Za-z0-9_-]{1,64}``; ids embed their parents, joined by dots.
 
-``turn = conversation.part``, ``run``, ``ref`` and ``approval`` = prefix + ``conversation.turnpart.callId``, so the
-keys of everything a call touches are known before its first request. Nothing here touches AWS.
+``turn = conversation.part``, ``run``, ``ref`` and ``approval`` = prefix + ``conversation.turnpart.callId``, a document
+= ``doc_`` + ``collection.part``, so the keys of everything a call touches are known before its first request. Nothing
+here touches AWS.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 PART = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 RUN_PREFIX, RESULT_PREFIX, APPROVAL_PREFIX = "run_", "res_", "apr_"
+DOCUMENT_PREFIX = "doc_"
 
 
 def is_part(text: object) -> bool:
@@ -83,3 +85,24 @@ class CallId:
     @property
     def approval(self) -> str:
         return f"{APPROVAL_PREFIX}{self.turn}.{self.call}"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentId:
+    """``doc_collection.part``: an uploaded document, in the collection that holds it."""
+
+    collection: str
+    part: str
+
+    @classmethod
+    def parse(cls, text: object) -> DocumentId | None:
+        """The document that ``text`` names, or None when it is no document's id (a collection's has no dot)."""
+        if not isinstance(text, str) or not text.startswith(DOCUMENT_PREFIX):
+            return None
+        parts = text.removeprefix(DOCUMENT_PREFIX).split(".")
+        if len(parts) != 2 or not all(map(is_part, parts)):
+            return None
+        return cls(*parts)
+
+    def __str__(self) -> str:
+        return f"{DOCUMENT_PREFIX}{self.collection}.{self.part}"

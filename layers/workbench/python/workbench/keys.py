@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.ids import TurnId
+from workbench.ids import DocumentId, TurnId
 
 Key = tuple[str, str]
 
@@ -54,3 +54,11 @@ def sandbox_key(sandbox: str) -> Key:
 
 def artifact_key(artifact: str) -> Key:
     return f"A#{artifact}", "META"
+
+
+def collection_key(collection: str) -> Key:
+    return f"COL#{collection}", "META"
+
+
+def document_key(document: DocumentId) -> Key:
+    return f"COL#{document.collection}", f"DOC#{document.part}"
