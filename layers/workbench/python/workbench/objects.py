@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
@@ -13,19 +13,32 @@ from workbench.clients import Clients
 BATCH = 1_000
 
 
+class Stored(NamedTuple):
+    """One listed object; ``modified`` in Unix seconds, by S3's clock."""
+
+    key: str
+    bytes: int
+    modified: float
+
+
 def pages(clients: Clients, bucket: str, prefix: str) -> Iterator[list[str]]:
     """The keys below ``prefix``, a page at a time; each page is one request, made when it is asked for."""
-    return map(list, sizes(clients, bucket, prefix))
+    return ([entry.key for entry in page] for page in listed(clients, bucket, prefix))
 
 
-def sizes(clients: Clients, bucket: str, prefix: str) -> Iterator[dict[str, int]]:
-    """Like :func:`pages`, with the size in bytes by key."""
+def listed(clients: Clients, bucket: str, prefix: str, after: str = "") -> Iterator[list[Stored]]:
+    """Like :func:`pages`, with sizes and times; only keys that sort behind ``after``."""
     request: dict[str, Any] = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": BATCH}
+    if after:
+        request["StartAfter"] = after
     while True:
         answer = clients.s3.list_objects_v2(**request)
-        keys = {entry["Key"]: entry["Size"] for entry in answer.get("Contents", [])}
-        if keys:
-            yield keys
+        found = [
+            Stored(entry["Key"], entry["Size"], entry["LastModified"].timestamp())
+            for entry in answer.get("Contents", [])
+        ]
+        if found:
+            yield found
         if not answer.get("IsTruncated"):
             return
         request["ContinuationToken"] = answer["NextContinuationToken"]

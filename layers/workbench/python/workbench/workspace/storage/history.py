@@ -8,6 +8,7 @@ begin to name an object that is about to be removed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -85,48 +86,101 @@ def to_drop(versions: Sequence[Item], kept: Kept, most_versions: int, most_bytes
     return dropped
 
 
-def thin(runtime: Runtime, conversation: str) -> Thinned:
+@dataclass(frozen=True)
+class Survey:
+    """What one look at a conversation found, made without the lease: nothing here changes, and nothing was changed.
+
+    ``dropped`` are the versions that the limits do not allow; ``unnamed`` are the keys that no other version names and
+    that were stored before ``spare_after``, sorted. Times in Unix seconds.
+    """
+
+    before: Head
+    versions: list[Item]
+    kept: Kept
+    dropped: list[Item]
+    spared: frozenset[str]
+    complete_until: float
+
+    @property
+    def unnamed(self) -> list[str]:
+        return sorted(key for key in self.kept.unnamed() if key not in self.spared)
+
+
+def thin(
+    runtime: Runtime, conversation: str, *, seconds: float = PASS_SECONDS, spare_after: float = math.inf
+) -> Thinned:
     """Drop what the limits do not allow and remove every object no kept version names, crash remains included.
 
-    Raises WorkspaceBusy while somebody holds the lease, Fenced when it is lost, BlobGone when another pass was faster;
-    Conflict or NotFound without an active conversation. A crash at any point leaves what the next pass removes.
+    Objects stored after ``spare_after`` stay whoever names them. Raises WorkspaceBusy while somebody holds the lease,
+    Fenced when it is lost, BlobGone when another pass was faster; Conflict or NotFound without an active conversation.
+    A crash at any point leaves what the next pass removes.
     """
-    settings, until = runtime.settings, runtime.clock.monotonic() + PASS_SECONDS
+    until = runtime.clock.monotonic() + seconds
+    survey = look(runtime, conversation, until, spare_after)
+    if survey is None:
+        return Thinned(0, 0, finished=False)
+    return _carry_out(runtime, conversation, survey, until)
+
+
+def look(runtime: Runtime, conversation: str, until: float, spare_after: float = math.inf) -> Survey | None:
+    """Find out what may go; None when the time (``until``, monotonic) is up before everything was looked at."""
+    began = runtime.clock.now()
     before = read_head(runtime, conversation)
     versions = runtime.table.query(f"C#{conversation}", "V#")
     # Listed before the lease is taken: what a writer stores from now on is none of our business.
     stored = _stored(runtime, conversation, until)
-    if not versions or stored is None:
-        return Thinned(0, 0, finished=not versions)
-    kept = Kept(f"conversations/{conversation}/", stored)
+    if stored is None:
+        return None
+    kept = Kept(f"conversations/{conversation}/", {entry.key: entry.bytes for entry in stored})
     if not _take_in(runtime, conversation, kept, versions, until):
-        return Thinned(0, 0, finished=False)
+        return None
+    settings = runtime.settings
     dropped = to_drop(versions, kept, settings.history_versions, settings.history_bytes)
+    spared = frozenset(entry.key for entry in stored if entry.modified > spare_after)
+    return Survey(before, versions, kept, dropped, spared, min(began, spare_after))
+
+
+def _carry_out(runtime: Runtime, conversation: str, survey: Survey, until: float) -> Thinned:
+    versions, kept = survey.versions, survey.kept
+    if not versions and not survey.unnamed:
+        return Thinned(0, 0, finished=True)
     head = acquire(runtime, conversation, ids.random_part("tidy_"), "history")
     try:
-        last = version_key(conversation, versions[-1]["version"])[1]
-        newer = runtime.table.query(f"C#{conversation}", "V#", after=last)
-        if [*versions, *newer][-1]["version"] != head.version or head.thinned_bytes != before.thinned_bytes:
-            # Another pass, or a deletion and a restore, came between.
+        newer = _newer(runtime, conversation, versions)
+        newest = [*versions, *newer][-1]["version"] if versions or newer else 0
+        if newest != head.version or head.thinned_bytes != survey.before.thinned_bytes:
+            # Another pass came between.
             raise Fenced
         _take_in(runtime, conversation, kept, newer, None)
         # The items go first: a crash after this leaves objects nobody names, which the next pass removes.
-        runtime.table.delete_many(version_key(conversation, item["version"]) for item in dropped)
-        unnamed = sorted(kept.unnamed())
+        runtime.table.delete_many(version_key(conversation, item["version"]) for item in survey.dropped)
+        unnamed = survey.unnamed
         removed = _remove(runtime, head, unnamed, until)
         finished = removed == len(unnamed)
         if finished:
-            _note_pass(runtime, head, len(versions) + len(newer) - len(dropped), kept.bytes)
+            _note_pass(runtime, head, len(versions) + len(newer) - len(survey.dropped), survey)
     finally:
         release(runtime, conversation, head.fence)
-    return Thinned(len(dropped), removed, finished)
+    return Thinned(len(survey.dropped), removed, finished)
 
 
-def _stored(runtime: Runtime, conversation: str, until: float) -> dict[str, int] | None:
-    """Sizes of the workspace's objects by key; None when the time is up before all are listed."""
-    stored: dict[str, int] = {}
-    for page in objects.sizes(runtime.clients, runtime.settings.workspace_bucket, f"conversations/{conversation}/"):
-        stored |= page
+def _newer(runtime: Runtime, conversation: str, versions: Sequence[Item]) -> list[Item]:
+    """The versions after those looked at. Raises Fenced when the last of these is no more, or is another one: after a
+    deletion and a restore the numbers begin anew."""
+    if not versions:
+        return runtime.table.query(f"C#{conversation}", "V#")
+    before_last = version_key(conversation, versions[-1]["version"] - 1)[1]
+    found = runtime.table.query(f"C#{conversation}", "V#", after=before_last)
+    if not found or found[0] != versions[-1]:
+        raise Fenced
+    return found[1:]
+
+
+def _stored(runtime: Runtime, conversation: str, until: float) -> list[objects.Stored] | None:
+    """The workspace's objects; None when the time is up before all are listed."""
+    stored: list[objects.Stored] = []
+    for page in objects.listed(runtime.clients, runtime.settings.workspace_bucket, f"conversations/{conversation}/"):
+        stored += page
         if runtime.clock.monotonic() > until:
             return None
     return stored
@@ -162,10 +216,11 @@ def _remove(runtime: Runtime, head: Head, keys: Sequence[str], until: float) -> 
     return len(keys)
 
 
-def _note_pass(runtime: Runtime, head: Head, versions: int, size: int) -> None:
-    """The exact counts, in place of the sums that commits keep."""
+def _note_pass(runtime: Runtime, head: Head, versions: int, survey: Survey) -> None:
+    """The exact counts, in place of the sums that commits keep, and up to when nothing unnamed is left."""
+    size = survey.kept.bytes
     change = Update().set("historyVersions", versions).set("historyBytes", size)
-    change.set("thinnedVersions", versions).set("thinnedBytes", size)
+    change.set("thinnedVersions", versions).set("thinnedBytes", size).set("tidiedAt", survey.complete_until)
     try:
         runtime.table.update(head_key(head.conversation), change, held(head.fence))
     except ConditionFailed:
