@@ -21,6 +21,29 @@ DEAD_END_CODES = frozenset(
 )
 
 
+# How AWS says that it was asked too much at once, by service and by decade. S3 says SlowDown.
+THROTTLING_CODES = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
+        "LimitExceededException",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingError",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+THROTTLED_SECONDS = 2
+
+
 class WorkbenchError(Exception):
     """A failure with a code of the HTTP contract, words for the reader and facts for programs."""
 
@@ -111,3 +134,26 @@ class ToolInternal(ToolError):
     """Our fault, not the caller's; the log has the cause."""
 
     code = "internal"
+
+
+class ToolThrottled(ToolError):
+    """AWS, or others at the same records, left no room for this call; nothing was changed."""
+
+    code = "throttled"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too much is going on at once. Nothing was changed. "
+            f"Send the same call again in about {THROTTLED_SECONDS} seconds.",
+            retryAfterSeconds=THROTTLED_SECONDS,
+        )
+
+
+def is_throttling(error: BaseException) -> bool:
+    """True for a botocore ClientError by which AWS asks for fewer requests; its own retries are over then."""
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return False
+    codes = {response.get("Error", {}).get("Code")}
+    codes |= {reason.get("Code") for reason in response.get("CancellationReasons", ())}
+    return not THROTTLING_CODES.isdisjoint(codes)

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
-from workbench.errors import Internal, InvalidRequest, RequestError, Throttled, WorkbenchError
+from workbench.errors import (
+    THROTTLED_SECONDS,
+    Internal,
+    InvalidRequest,
+    RequestError,
+    Throttled,
+    WorkbenchError,
+    is_throttling,
+)
 from workbench.logs import logger
 from workbench.table import Contended
 
@@ -118,7 +126,10 @@ def respond(event: Event, answer: Callable[[Request], Response]) -> dict[str, An
         return failure(busy).as_event()
     except UnicodeDecodeError:
         return failure(InvalidRequest("The query is not valid UTF-8.")).as_event()
-    except Exception:  # noqa: BLE001 - the last line of defence: log it, answer `internal`, keep serving
+    except Exception as error:  # noqa: BLE001 - the last line of defence: log it, answer `internal`, keep serving
+        if is_throttling(error):
+            slow = Throttled("Too much is going on at once. Try again.", retryAfterSeconds=THROTTLED_SECONDS)
+            return failure(slow).as_event()
         logger.exception("request failed")
         return failure(Internal("Something failed on our side. Nothing is known to be lost; try again.")).as_event()
 

@@ -7,19 +7,17 @@ that head, so that an edit is applied or refused on its merits.
 
 from __future__ import annotations
 
-import contextvars
-import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from workbench import runtime as runtimes
 from workbench.clients import counting
 from workbench.conversations.turns import verify_token
-from workbench.errors import Conflict, ToolError, ToolInternal
+from workbench.errors import Conflict, ToolError, ToolThrottled, WorkspaceBusy, is_throttling
 from workbench.http import Event, Request, Response, respond
 from workbench.logs import audit, logger
 from workbench.operations import Item, Operation
@@ -35,17 +33,14 @@ from workbench.tools.contract import Bound, Tool
 from workbench.tools.recording import CallFacts, failed, record
 from workbench.tools.sights import seen_operations
 from workbench.tools.turn import Turn
-from workbench.workspace.storage.head import Head, read_head
+from workbench.tools.working import Work
+from workbench.workspace.storage.head import Head
 from workbench.workspace.storage.store import BlobGone, Commit
+from workbench.workspace.storage.writing import COMMIT_TRIES, Tries
 from workbench.workspace.text.seen import Seen
 
-# Conflicts are rare and short; this many losses in a row mean that somebody writes without pause.
-COMMIT_TRIES = 8
-RETRY_PAUSE_SECONDS = 0.2
 # What an attempt that ended so noted half-way, or notes even now, does not count.
-UNFINISHED_CODES = frozenset({"timeout", "internal"})
-
-_workers = ThreadPoolExecutor(max_workers=64, thread_name_prefix="tool")
+UNFINISHED_CODES = frozenset({"timeout", "internal", "throttled"})
 
 
 def tool_route(name: str) -> Callable[[Event, Any], dict[str, Any]]:
@@ -97,8 +92,7 @@ class _Call:
         self.started = started
         self.started_at = runtime.clock.now()
         self.requests = requests
-        self.attempts = 0
-        self.busy_until: float | None = None
+        self.work = Work(runtime, self._turn)
         self.judge = judge_for(runtime, asked.arguments.values)
         self.bound: Bound | None = None
         version = self.turn_item["tools"].get(asked.name)
@@ -118,6 +112,11 @@ class _Call:
             return self._work_until_committed(self.tool)
         except _Stored as stored_meanwhile:
             return stored_meanwhile.wire
+        except (ClientError, Contended) as error:
+            if isinstance(error, ClientError) and not is_throttling(error):
+                raise
+            # Not even a refusal could be recorded; the same call may be sent again under its id.
+            return self._dress(failed(ToolThrottled()))
 
     # ------------------------------------------------------------ once
 
@@ -175,11 +174,12 @@ class _Call:
         return out_of_service
 
     def _record_refusal(self, answer: Answer) -> dict[str, Any]:
-        for attempt in range(COMMIT_TRIES):
+        tries = Tries(self.runtime)
+        for attempt in tries:
             try:
                 return self._commit(answer, self._turn(), None)
             except (ConditionFailed, Contended):
-                self._pause(attempt)
+                tries.pause(attempt)
                 self._read_again()
         return self._dress(answer)
 
@@ -189,7 +189,8 @@ class _Call:
         clock = self.runtime.clock
         deadline = clock.monotonic() + tool.budget_seconds + (self.asked.wait_seconds if tool.step == "run" else 0)
         gone: BlobGone | None = None
-        for attempt in range(COMMIT_TRIES):
+        tries = Tries(self.runtime)
+        for attempt in tries:
             try:
                 answer, turn, commit = self._attempt(tool, deadline)
             except BlobGone as error:
@@ -201,15 +202,17 @@ class _Call:
                 return self._recorded(answer.wire)
             if answer.outcome == "running":
                 return self._dress(answer)
-            if commit is not None and self._leased():
-                if self._wait_for_lease():
-                    self._read_again()
-                    continue
-                answer, turn, commit = failed(self.head.busy(clock.now())), self._turn(), None
+            if commit is not None:
+                try:
+                    if tries.unleased(self.head) is not self.head:
+                        self._read_again()
+                        continue
+                except WorkspaceBusy as busy:
+                    answer, turn, commit = failed(busy), self._turn(), None
             try:
                 return self._commit(answer, turn, commit, same_sight=attempt < COMMIT_TRIES // 2)
             except (ConditionFailed, Contended):
-                self._pause(attempt)
+                tries.pause(attempt)
                 self._read_again()
         if gone is not None:
             raise gone
@@ -226,7 +229,7 @@ class _Call:
                 raise _Stored(self._dress(gate))
             return gate, self._turn(), None
         turn.approvals = tuple(gate.approvals)
-        answer, turn = self._work(tool, turn, self.bound, deadline)
+        answer, turn = self.work.do(tool, turn, self.bound, deadline)
         if answer.error is not None and answer.error.code in UNFINISHED_CODES:
             turn = self._turn()
         if gate.approvals:
@@ -250,41 +253,6 @@ class _Call:
             tuple(self.bound.conversions) if self.bound else (),
         )
 
-    def _work(self, tool: Tool, turn: Turn, bound: Bound, deadline: float) -> tuple[Answer, Turn]:
-        """Run the tool within what is left of its budget, on a thread that can be given up."""
-        context = contextvars.copy_context()
-        future = _workers.submit(context.run, self._tries, tool, turn, bound)
-        try:
-            return future.result(timeout=max(0.0, deadline - self.runtime.clock.monotonic()))
-        except FutureTimeout:
-            # The worker may go on, but it cannot commit: only this thread does, and it moves on.
-            future.cancel()
-            error = ToolError(
-                f"{tool.name} did not finish within {tool.budget_seconds:g} seconds. Nothing was changed. "
-                "Ask for less at once.",
-                code="timeout",
-            )
-            return failed(error, "timeout"), turn
-
-    def _tries(self, tool: Tool, turn: Turn, bound: Bound) -> tuple[Answer, Turn]:
-        """Call the function; a failure that may pass is tried again where the tool allows it, on a fresh view."""
-        for left in range(tool.retries, -1, -1):
-            self.attempts += 1
-            try:
-                return tool.function(turn, **bound.values), turn
-            except BlobGone:
-                raise
-            except ToolError as error:
-                if not (left and error.retryable):
-                    return failed(error, "invalid_args" if error.code == "invalid_args" else "error"), turn
-            except Exception as error:  # noqa: BLE001 - the model gets an answer whatever a tool does
-                logger.exception("tool failed", extra={"tool": tool.name})
-                if not left:
-                    return failed(ToolInternal(f"{tool.name} failed on our side ({type(error).__name__}).")), turn
-            self.runtime.clock.sleep(random.uniform(0, RETRY_PAUSE_SECONDS))  # noqa: S311
-            turn = self._turn()
-        raise AssertionError("unreachable")
-
     def _prepare(self, turn: Turn, answer: Answer) -> Commit | None:
         """The new version, when the call staged changes and did not fail."""
         if "workspace" not in turn.__dict__ or not turn.workspace.staged or answer.error is not None:
@@ -292,26 +260,6 @@ class _Call:
         commit = turn.workspace.prepare(self.asked.name, str(turn.id))
         answer.structured = {"version": commit.version, **answer.structured}
         return commit
-
-    # ------------------------------------------------------------ waiting for others
-
-    def _leased(self) -> bool:
-        return self.head.leased(self.runtime.clock.now(), self.runtime.settings.skew_seconds)
-
-    def _wait_for_lease(self) -> bool:
-        """Wait until nobody holds the lease; False when the time that one call may wait is over."""
-        clock = self.runtime.clock
-        if self.busy_until is None:
-            self.busy_until = clock.monotonic() + self.runtime.settings.busy_wait_seconds
-        while clock.monotonic() < self.busy_until:
-            clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
-            self.head = read_head(self.runtime, self.head.conversation)
-            if not self._leased():
-                return True
-        return False
-
-    def _pause(self, attempt: int) -> None:
-        self.runtime.clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
 
     def _read_again(self) -> None:
         """Fresh state for another try; a twin of this call may have finished meanwhile."""
@@ -363,7 +311,7 @@ class _Call:
         operations = self._breaker_operations(wire)
         if operations:
             # A lost count must not cost the answer.
-            with suppress(Contended):
+            with suppress(Contended, ClientError):
                 self.runtime.table.transact(operations)
         return wire
 
@@ -401,7 +349,7 @@ class _Call:
             digest=self.asked.arguments.digest,
             started_at=self.started_at,
             milliseconds=(self.runtime.clock.monotonic() - self.started) * 1000,
-            attempts=max(1, self.attempts),
+            attempts=max(1, self.work.attempts),
             requests=self.requests() + planned_requests,
             may_page="read_result" in self.turn_item["tools"],
         )

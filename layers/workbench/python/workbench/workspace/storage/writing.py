@@ -1,19 +1,54 @@
-"""Short writes outside a tool call (raw files, restoring a version): stage, PUT, commit; again on a newer head."""
+"""How a write meets others: it waits for a lease, and is done again on a newer head.
+
+:class:`Tries` is that patience, for tool calls and for the short writes here (raw files, restoring a version): stage,
+PUT, commit.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from workbench.operations import Operation
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed, Contended
-from workbench.workspace.storage.head import read_head
+from workbench.workspace.storage.head import Head, read_head
 from workbench.workspace.storage.store import BlobGone, Commit, WorkingCopy
 
+# Conflicts are rare and short; this many losses in a row mean that somebody writes without pause.
 COMMIT_TRIES = 8
 
 Stage = Callable[[WorkingCopy], Sequence[Operation] | None]
+
+
+class Tries:
+    """The tries of one write. Iterating numbers them from 0; what it may wait for leases counts over all of them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._waiting_until: float | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(COMMIT_TRIES))
+
+    def pause(self, attempt: int) -> None:
+        """Let those go first who won the try of that number."""
+        self._runtime.clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+
+    def unleased(self, head: Head) -> Head:
+        """``head`` itself when nobody holds the lease, otherwise the head as it is once they have given it back.
+
+        Raises WorkspaceBusy when that outlasts ``busy_wait_seconds``.
+        """
+        clock, settings = self._runtime.clock, self._runtime.settings
+        while head.leased(clock.now(), settings.skew_seconds):
+            if self._waiting_until is None:
+                self._waiting_until = clock.monotonic() + settings.busy_wait_seconds
+            if clock.monotonic() >= self._waiting_until:
+                raise head.busy(clock.now())
+            clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
+            head = read_head(self._runtime, head.conversation)
+        return head
 
 
 def write(runtime: Runtime, conversation: str, tool: str, stage: Stage) -> Commit:
@@ -22,15 +57,9 @@ def write(runtime: Runtime, conversation: str, tool: str, stage: Stage) -> Commi
     ``stage`` may be called several times, each time with a fresh working copy. Raises WorkspaceBusy when a lease
     outlasts ``busy_wait_seconds`` or others keep committing first, and whatever ``stage`` raises.
     """
-    clock, settings = runtime.clock, runtime.settings
-    give_up = clock.monotonic() + settings.busy_wait_seconds
-    for attempt in range(COMMIT_TRIES):
-        head = read_head(runtime, conversation)
-        while head.leased(clock.now(), settings.skew_seconds):
-            if clock.monotonic() >= give_up:
-                raise head.busy(clock.now())
-            clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
-            head = read_head(runtime, conversation)
+    tries = Tries(runtime)
+    for attempt in tries:
+        head = tries.unleased(read_head(runtime, conversation))
         copy = WorkingCopy(runtime, head)
         gone = None
         try:
@@ -39,10 +68,10 @@ def write(runtime: Runtime, conversation: str, tool: str, stage: Stage) -> Commi
             runtime.clients.together(*commit.uploads())
             runtime.table.transact([*commit.operations(), *extra])
         except (ConditionFailed, Contended):
-            clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+            tries.pause(attempt)
         except BlobGone as error:
             # Thinning dropped the version that was read: a newer one has taken its place.
             gone = error
         else:
             return commit
-    raise gone or head.busy(clock.now())
+    raise gone or head.busy(runtime.clock.now())
