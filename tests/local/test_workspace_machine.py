@@ -175,7 +175,10 @@ class Workspace(RuleBasedStateMachine):
         leased = self.leased()
         outcome = self.attempt(fault, new, work)
         if outcome == "refused":
-            assert self.outcome in (("workspace_busy",) if leased else ("internal", "workspace_busy")), self.outcome
+            expected = {"workspace_busy"} if leased else {"internal", "workspace_busy"}
+            if fault is not None and fault[0] == "throttle":
+                expected.add("throttled")
+            assert self.outcome in expected, self.outcome
             assert leased or fault is not None
         if outcome == "failed" and not leased:
             # The same call again: done once, whether or not it had been done before.

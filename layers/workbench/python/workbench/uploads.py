@@ -62,9 +62,8 @@ def create(runtime: Runtime, request: Request) -> Response:
         parameters["ContentLength"] = size
         headers["content-length"] = str(size)
     if sha256 is not None:
-        parameters["ChecksumSHA256"] = headers["x-amz-checksum-sha256"] = base64.b64encode(
-            bytes.fromhex(sha256)
-        ).decode()
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
+        parameters["ChecksumSHA256"] = headers["x-amz-checksum-sha256"] = checksum
     if media_type is not None:
         parameters["ContentType"] = headers["content-type"] = media_type
     url = runtime.clients.s3.generate_presigned_url(
@@ -183,9 +182,7 @@ def _sha256(value: Any) -> str | None:
         return None
     text = value.lower() if isinstance(value, str) else ""
     if len(text) != 64 or any(letter not in "0123456789abcdef" for letter in text):
-        raise InvalidRequest(
-            "`sha256` must be the 64 hexadecimal digits of the hash of what will be sent.", field="sha256"
-        )
+        raise InvalidRequest("`sha256` must be 64 hexadecimal digits, the hash of what will be sent.", field="sha256")
     return text
 
 
