@@ -56,6 +56,14 @@ def parse(content: str | bytes) -> Document:
 
     Raises BadFrontmatter when there is no head, when it does not end, or when it is no map.
     """
+    head, body = split(content)
+    if sum(map(len, head)) + len(head) > HEAD_CHARACTERS:
+        raise BadFrontmatter(f"The frontmatter has more than {HEAD_CHARACTERS:,} characters. Move text to the body.")
+    return Document(_fields(head), body)
+
+
+def split(content: str | bytes) -> tuple[list[str], str]:
+    """The lines of the head, not read yet, and the body. Raises BadFrontmatter."""
     text = decode(content)
     if "\x00" in text:
         raise BadFrontmatter("The file holds NUL bytes, which no text has. Save it as UTF-8.")
@@ -68,10 +76,7 @@ def parse(content: str | bytes) -> Document:
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == RULE_LINE), None)
     if end is None:
         raise BadFrontmatter(f"The frontmatter does not end. Close it with a line `{RULE_LINE}`.")
-    head = lines[1:end]
-    if sum(map(len, head)) + len(head) > HEAD_CHARACTERS:
-        raise BadFrontmatter(f"The frontmatter has more than {HEAD_CHARACTERS:,} characters. Move text to the body.")
-    return Document(_fields(head), "\n".join(lines[end + 1 :]).lstrip("\n"))
+    return lines[1:end], "\n".join(lines[end + 1 :]).lstrip("\n")
 
 
 def _fields(head: list[str]) -> dict[str, Any]:

@@ -42,6 +42,11 @@ class Version:
     def __repr__(self) -> str:
         return f"Version({str(self)!r})"
 
+    def next(self) -> Version:
+        """The version that a small change leads to: the last number one higher, without labels."""
+        major, minor, patch = self.numbers
+        return Version(f"{major}.{minor}.{patch + (not self.label)}")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Version) and self._key() == other._key()
 

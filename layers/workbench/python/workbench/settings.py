@@ -33,6 +33,7 @@ class Settings(BaseModel):
     raw_body_bytes: int = Field(4 * MIB, gt=0)
     run_input_bytes: int = Field(64 * MIB, gt=0)
     upload_bytes: int = Field(64 * MIB, gt=0)
+    skill_bytes: int = Field(5 * MIB, gt=0)
 
     lease_seconds: float = 90
     heartbeat_seconds: float = 10

@@ -92,8 +92,9 @@ class Turn:
         return list(self.item.get("knowledge", []))
 
     @property
-    def skills(self) -> list[str]:
-        return list(self.item.get("skills", []))
+    def skills(self) -> dict[str, str]:
+        """The skills that the turn was offered: name -> version. Whether they are still there is asked elsewhere."""
+        return dict(self.item.get("skills") or {})
 
     def offers(self, tool: str) -> bool:
         """True when this turn may call ``tool``: an answer names no other."""

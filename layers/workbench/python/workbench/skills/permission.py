@@ -1,0 +1,61 @@
+"""Which skills a turn may use: those that it was opened with, in the versions that were the latest then.
+
+The one test for everything that gives a turn something of a skill. What it refuses it refuses alike: a skill that does
+not exist, one that the turn was not offered, and one that was withdrawn meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import ToolError
+from workbench.operations import Item
+from workbench.runtime import Runtime
+from workbench.skills.store import SHELF
+from workbench.workspace.paths import printable
+
+if TYPE_CHECKING:
+    from workbench.tools.turn import Turn
+
+SHOWN_CHARACTERS = 120
+
+
+def pins(turn_item: Mapping[str, Any]) -> dict[str, str]:
+    """The skills of a turn's record: name -> version."""
+    return dict(turn_item.get("skills") or {})
+
+
+def usable(runtime: Runtime, turn_item: Mapping[str, Any]) -> list[Item]:
+    """The versions that a turn may use now, in the order in which it was offered them."""
+    pinned = pins(turn_item)
+    found = SHELF.versions(runtime, pinned.items())
+    return [found[name] for name in pinned if name in found]
+
+
+def require(turn: Turn, names: Sequence[str], argument: str) -> list[Item]:
+    """The version of each of ``names`` that the turn may use, each once, in order. One request.
+
+    Raises ToolError ``not_allowed`` naming every skill that it may not, and ``argument``.
+    """
+    pinned = pins(turn.item)
+    wanted = list(dict.fromkeys(names))
+    found = SHELF.versions(turn.runtime, [(name, pinned[name]) for name in wanted if name in pinned])
+    refused = [name for name in wanted if name not in found]
+    if refused:
+        raise refusal(refused, argument)
+    return [found[name] for name in wanted]
+
+
+def refusal(names: Sequence[str], argument: str) -> ToolError:
+    """The refusal of ``names``; whether they exist is not said."""
+    given = [printable(name[:SHOWN_CHARACTERS]) for name in names]
+    shown = ", ".join(f"`{name}`" for name in given)
+    noun, is_ = ("skill", "is") if len(given) == 1 else ("skills", "are")
+    return ToolError(
+        f"The {noun} {shown} {is_} not available to this turn. Nothing was done. Use only skills that the turn's "
+        "instructions list, by their exact names.",
+        code="not_allowed",
+        argument=argument,
+        ids=given,
+    )
