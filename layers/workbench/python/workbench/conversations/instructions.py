@@ -5,21 +5,25 @@ It names only tools that the turn was offered and promises only what they do.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from workbench.settings import MIB, Settings
+from workbench.skills import offered as offered_skills
+from workbench.skills.offered import Offered
 
 _FILE_TOOLS = ("list_files", "read_file", "search_files", "write_file", "edit_file", "delete_file", "run_code")
 _WRITING_TOOLS = ("write_file", "edit_file", "run_code")
 
 
-def instructions(offered: Collection[str], settings: Settings, *, delegated: bool) -> str:
+def instructions(
+    offered: Collection[str], settings: Settings, *, delegated: bool, skills: Sequence[Offered] = ()
+) -> str:
     """The instructions of a turn that may call ``offered``; ``delegated`` when another turn opened it."""
     parts = [
         *_workspace(offered, settings),
         _files_for_the_person(offered, delegated),
         "Documents you may use: none.",
-        "Skills you may load: none.",
+        *offered_skills.lines(skills, offered),
     ]
     if "read_result" in offered:
         parts.append("A long result is shown in part; read_result pages through the whole of it by its ref.")

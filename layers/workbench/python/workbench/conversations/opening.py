@@ -18,6 +18,7 @@ from workbench.ids import TurnId
 from workbench.keys import conversation_key, head_key, meta_key, seen_key, turn_key
 from workbench.operations import ABSENT, ACTIVE, Condition, Item, Operation, check, put
 from workbench.runtime import Runtime
+from workbench.skills import permission
 from workbench.table import ConditionFailed
 from workbench.tools import catalogue
 
@@ -35,6 +36,7 @@ class Asked:
     tools: object
     model: dict[str, Any]
     parent: TurnId | None
+    skills: list[str]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Opened:
 
     turn: TurnId
     tools: dict[str, str]
+    skills: dict[str, str]
     instructions: str
     token: str
 
@@ -52,7 +55,6 @@ def read_request(body: Mapping[str, Any], conversation: str) -> Asked:
     caller = fields.table(body.get("caller"), "caller")
     model = fields.table(fields.given(body, "model", {}), "model")
     _refuse_unknown(body, "knowledge", "document or collection")
-    _refuse_unknown(body, "skills", "skill")
     parent_text = body.get("parent")
     parent = TurnId.parse(parent_text)
     if parent_text is not None and (parent is None or parent.conversation != conversation):
@@ -69,11 +71,12 @@ def read_request(body: Mapping[str, Any], conversation: str) -> Asked:
             "vision": fields.flag(fields.given(model, "vision", False), "model.vision"),
         },
         parent=parent,
+        skills=fields.names(fields.given(body, "skills", []), "skills"),
     )
 
 
 def _refuse_unknown(body: Mapping[str, Any], field: str, kind: str) -> None:
-    # This deployment holds neither documents nor skills, so no id of either exists.
+    # This deployment holds no documents, so no id of one exists.
     asked = fields.names(fields.given(body, field, []), field)
     if asked:
         raise InvalidRequest(f"There is no {kind} `{asked[0]}`. Leave it out of `{field}`.", field=field)
@@ -86,12 +89,14 @@ def open_turn(runtime: Runtime, conversation: str, asked: Asked) -> Opened:
         pinned: dict[str, str] = pins.get("versions", {})
         known = {name: catalogue.versions(name) for name in catalogue.names()}
         tools = choose_tools(asked.tools, pinned, known)
+        skills = permission.pin(runtime, asked.skills)
         secret = ids.new_secret()
         turn = TurnId(conversation, ids.random_part("t_"))
         opened = Opened(
             turn,
             tools,
-            instructions(tools, runtime.settings, delegated=asked.parent is not None),
+            {skill.name: skill.version for skill in skills},
+            instructions(tools, runtime.settings, delegated=asked.parent is not None, skills=skills),
             make_token(turn, secret),
         )
         try:
@@ -137,7 +142,7 @@ def _operations(
         "caller": asked.caller,
         "model": asked.model,
         "knowledge": [],
-        "skills": [],
+        "skills": opened.skills,
         "instructions": opened.instructions,
         "createdAt": now,
         "expiresAt": now + runtime.settings.turn_seconds,

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import ToolError
+from workbench.errors import InvalidRequest, ToolError
 from workbench.operations import Item
 from workbench.runtime import Runtime
+from workbench.semver import BadVersion, Version
+from workbench.skills.offered import Offered
 from workbench.skills.store import SHELF
 from workbench.workspace.paths import printable
 
@@ -19,6 +21,26 @@ if TYPE_CHECKING:
     from workbench.tools.turn import Turn
 
 SHOWN_CHARACTERS = 120
+
+
+def pin(runtime: Runtime, asked: Sequence[str]) -> list[Offered]:
+    """What a turn that asks for ``asked`` (``name`` or ``name@version``) is offered, in order.
+
+    Raises InvalidRequest naming the first that there is not.
+    """
+    wanted: dict[str, tuple[str | None, str]] = {}
+    for text in asked:
+        name, version = _name_and_version(text)
+        if name in wanted:
+            raise InvalidRequest(f"`skills` names `{printable(name)}` twice. Name it once.", field="skills")
+        wanted[name] = version, text
+    latest = [name for name, (version, _text) in wanted.items() if version is None]
+    exact = [(name, version) for name, (version, _text) in wanted.items() if version is not None]
+    found = (SHELF.latest(runtime, latest) if latest else {}) | (SHELF.versions(runtime, exact) if exact else {})
+    for name, (_version, text) in wanted.items():
+        if name not in found:
+            raise InvalidRequest(f"There is no skill `{printable(text)}`. Leave it out of `skills`.", field="skills")
+    return [Offered(name, found[name]["version"], found[name]["description"]) for name in wanted]
 
 
 def pins(turn_item: Mapping[str, Any]) -> dict[str, str]:
@@ -45,6 +67,16 @@ def require(turn: Turn, names: Sequence[str], argument: str) -> list[Item]:
     if refused:
         raise refusal(refused, argument)
     return [found[name] for name in wanted]
+
+
+def _name_and_version(text: str) -> tuple[str, str | None]:
+    name, at, version = text.rpartition("@")
+    if not at:
+        return text, None
+    try:
+        return name, str(Version(version))
+    except BadVersion:
+        return text, None
 
 
 def refusal(names: Sequence[str], argument: str) -> ToolError:
