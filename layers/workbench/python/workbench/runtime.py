@@ -13,6 +13,7 @@ from workbench.settings import Settings
 from workbench.table import Table
 
 if TYPE_CHECKING:
+    from workbench.retrieval.index_cache import IndexCache
     from workbench.workspace.storage.store import WorkspaceStore
 
 
@@ -33,6 +34,13 @@ class Runtime:
         from workbench.workspace.storage.store import WorkspaceStore
 
         return WorkspaceStore(self)
+
+    @cached_property
+    def indexes(self) -> IndexCache:
+        from workbench.retrieval.index_cache import IndexCache
+
+        settings = self.settings
+        return IndexCache(self.clients, settings.workspace_bucket, settings.cache_directory, settings.cache_bytes)
 
 
 _current: Runtime | None = None

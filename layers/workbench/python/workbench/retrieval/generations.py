@@ -1,0 +1,114 @@
+"""Which generation of a collection's index holds, and who may make the next: attributes of the collection's META item.
+
+``generation`` names the file that readers open. ``fence`` counts writers, and ``leaseUntil`` (Unix seconds, 0 is free)
+keeps them apart; a writer publishes on condition that the fence is still its own, so one that was too slow changes
+nothing. A generation's name holds its writer's fence and random characters, and is never used twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from workbench.clock import iso
+from workbench.errors import Conflict, NotFound
+from workbench.ids import random_part
+from workbench.keys import collection_key
+from workbench.operations import PRESENT, Condition, Update, all_of
+from workbench.runtime import Runtime
+from workbench.table import ConditionFailed
+
+# A build takes seconds, and whoever waits behind it has an HTTP request open.
+LEASE_SECONDS = 60.0
+WAIT_SECONDS = 20.0
+
+
+class Overtaken(Exception):
+    """Another writer took over, or the collection is gone; what was built must not be published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turnstile:
+    """The right to make the next generation. ``generation`` is the one that holds, None when there is no index yet."""
+
+    collection: str
+    fence: int
+    generation: str | None
+
+    def next_generation(self) -> str:
+        return random_part(f"{self.fence:010d}-", 48)
+
+
+def current(runtime: Runtime, collections: Iterable[str]) -> dict[str, str]:
+    """Collection -> generation, for those that have an index. One request for up to 100."""
+    names = list(dict.fromkeys(collections))
+    items = runtime.table.get_many([collection_key(name) for name in names]) if names else {}
+    found = {name: items.get(collection_key(name), {}).get("generation") for name in names}
+    return {name: generation for name, generation in found.items() if generation}
+
+
+def acquire(runtime: Runtime, collection: str) -> Turnstile:
+    """Become the collection's writer, after the one at work.
+
+    Raises NotFound without such a collection, and Conflict when others are still at work after ``WAIT_SECONDS``.
+    """
+    clock = runtime.clock
+    until = clock.monotonic() + WAIT_SECONDS
+    while True:
+        now = clock.now()
+        lease = {"owner": random_part("", 48), "startedAt": now}
+        # Never there before a collection's first index: whoever makes the collection need not know of it.
+        free = Condition("attribute_not_exists(leaseUntil) OR leaseUntil < :free", {}, {":free": now - _skew(runtime)})
+        change = Update().set("leaseUntil", now + LEASE_SECONDS).set("lease", lease).add("fence", 1)
+        try:
+            item = runtime.table.update(collection_key(collection), change, all_of(PRESENT, free))
+        except ConditionFailed:
+            found = runtime.table.get(collection_key(collection))
+            if found is None:
+                raise NotFound("There is no such collection.") from None
+            item = found
+        # Ours also when our own request, whose answer was lost on the way, was sent again by the client.
+        if item.get("lease") == lease:
+            return Turnstile(collection, item["fence"], item.get("generation"))
+        if clock.monotonic() >= until:
+            since = iso(item["lease"]["startedAt"])
+            raise Conflict(
+                f"Another document of this collection is being indexed since {since}. Nothing was changed. Send the "
+                "request again in a few seconds.",
+                collection=collection,
+                retryAfterSeconds=5,
+            )
+        clock.sleep(random.uniform(0.1, 0.4))  # noqa: S311
+
+
+def publish(runtime: Runtime, turnstile: Turnstile, generation: str | None) -> None:
+    """Let ``generation`` (None: no index) hold from now on, and let the next writer in. Raises Overtaken."""
+    change = Update().set("leaseUntil", 0)
+    change = change.remove("generation") if generation is None else change.set("generation", generation)
+    try:
+        _as_writer(runtime, turnstile, change)
+    except Overtaken:
+        # The first of two sendings may have worked, and the next writer have come in before the second.
+        if generation is None or current(runtime, [turnstile.collection]).get(turnstile.collection) != generation:
+            raise
+
+
+def release(runtime: Runtime, turnstile: Turnstile) -> None:
+    """Let the next writer in; harmless when another is in already."""
+    try:
+        _as_writer(runtime, turnstile, Update().set("leaseUntil", 0))
+    except Overtaken:
+        return
+
+
+def _as_writer(runtime: Runtime, turnstile: Turnstile, change: Update) -> None:
+    mine = Condition("fence = :mine", {}, {":mine": turnstile.fence})
+    try:
+        runtime.table.update(collection_key(turnstile.collection), change, all_of(PRESENT, mine))
+    except ConditionFailed:
+        raise Overtaken from None
+
+
+def _skew(runtime: Runtime) -> float:
+    return runtime.settings.skew_seconds

@@ -1,0 +1,244 @@
+"""The file of a collection's index: SQLite with FTS5, the passages' texts beside it. Knows nothing of AWS or leases.
+
+FTS5 gets texts as terms of :mod:`workbench.retrieval.tokens` and splits at blanks only, so that accents, case and
+scripts are handled in one place. It keeps postings, not texts; the texts stand compressed in a table of their own. A
+passage's row is its document's number, shifted, plus its position, so that a document is a range of rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.retrieval.tokens import index_tokens, tokens
+
+# Changes with the tables below and with the terms that a text gives: an older file is filled anew by its next writer.
+FORMAT = 1
+# Room for the passages of one document; the rest of 63 bits numbers the documents.
+_POSITION_BITS = 20
+MOST_PASSAGES = 1 << _POSITION_BITS
+# What a term in a document's title counts against one in the passage.
+TITLE_WEIGHT = 0.5
+
+_TABLES = """
+CREATE TABLE facts (format INTEGER NOT NULL);
+CREATE TABLE documents (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL,
+    passages INTEGER NOT NULL, terms INTEGER NOT NULL
+);
+CREATE TABLE passages (row INTEGER PRIMARY KEY, number INTEGER NOT NULL, place TEXT, text BLOB NOT NULL);
+CREATE VIRTUAL TABLE postings USING fts5(title, body, content='', tokenize="ascii tokenchars '.+#'");
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedPassage:
+    """A passage of a document as the index gives it back. ``row`` orders the passages of a file."""
+
+    row: int
+    document: str
+    title: str
+    number: int
+    place: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What ranking needs to know of a whole collection: passages, terms in them, and passages that hold each term."""
+
+    passages: int
+    terms: int
+    holding: dict[str, int]
+
+
+# ---------------------------------------------------------------- writing
+
+
+def create(path: Path) -> None:
+    """An empty index at ``path``, which must not exist."""
+    with _writing(path) as connection:
+        connection.executescript(_TABLES)
+        connection.execute("INSERT INTO facts VALUES (?)", (FORMAT,))
+
+
+def add_document(path: Path, document: str, title: str, passages: Iterable[tuple[int, str | None, str]]) -> None:
+    """Add a document of ``(number, place, text)`` passages, in place of what the file has under its id."""
+    with _writing(path) as connection:
+        _renew(connection)
+        connection.execute("BEGIN")
+        _take_out(connection, document)
+        _put_in(connection, document, _storable(title), passages)
+        connection.execute("COMMIT")
+
+
+def remove_document(path: Path, document: str) -> bool:
+    """Remove a document so that nothing of it is left in the file; False when it was not there."""
+    with _writing(path) as connection:
+        _renew(connection)
+        connection.execute("BEGIN")
+        there = _take_out(connection, document)
+        if there:
+            # Removed postings stay in the file until they are merged away, and freed pages keep their bytes.
+            connection.execute("INSERT INTO postings(postings) VALUES ('optimize')")
+        connection.execute("COMMIT")
+        if there:
+            connection.execute("VACUUM")
+        return there
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[sqlite3.Connection]:
+    # Nobody else sees the file before it is whole, and a crash throws it away: no journal, no waiting for the disk.
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = MEMORY;")
+        yield connection
+
+
+def _renew(connection: sqlite3.Connection) -> None:
+    """Fill a file of an older format anew from its texts: its postings cannot be taken out by today's terms."""
+    (found,) = connection.execute("SELECT format FROM facts").fetchone()
+    if found == FORMAT:
+        return
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO postings(postings) VALUES ('delete-all')")
+    for number, title in connection.execute("SELECT number, title FROM documents").fetchall():
+        counted = 0
+        for row, _, _, text in _texts(connection, number):
+            counted += _post(connection, row, title, text)
+        connection.execute("UPDATE documents SET terms = ? WHERE number = ?", (counted, number))
+    connection.execute("UPDATE facts SET format = ?", (FORMAT,))
+    connection.execute("COMMIT")
+
+
+def _put_in(
+    connection: sqlite3.Connection, document: str, title: str, passages: Iterable[tuple[int, str | None, str]]
+) -> None:
+    (highest,) = connection.execute("SELECT coalesce(max(number), 0) FROM documents").fetchone()
+    first = (highest + 1) << _POSITION_BITS
+    stored = counted = 0
+    for number, place, text in passages:
+        if stored == MOST_PASSAGES:
+            raise ValueError(f"a document has at most {MOST_PASSAGES} passages")
+        row = first + stored
+        connection.execute(
+            "INSERT INTO passages VALUES (?, ?, ?, ?)",
+            (row, number, place and _storable(place), zlib.compress(text.encode("utf-8", "surrogatepass"))),
+        )
+        counted += _post(connection, row, title, text)
+        stored += 1
+    connection.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", (highest + 1, document, title, stored, counted))
+
+
+def _take_out(connection: sqlite3.Connection, document: str) -> bool:
+    found = connection.execute("SELECT number, title FROM documents WHERE id = ?", (document,)).fetchone()
+    if found is None:
+        return False
+    number, title = found
+    titled = " ".join(tokens(title))
+    for row, _, _, text in _texts(connection, number):
+        # An index that keeps no texts must be told what it was given.
+        connection.execute(
+            "INSERT INTO postings(postings, rowid, title, body) VALUES ('delete', ?, ?, ?)",
+            (row, titled, " ".join(index_tokens(text))),
+        )
+    connection.execute("DELETE FROM passages WHERE row BETWEEN ? AND ?", _rows(number))
+    connection.execute("DELETE FROM documents WHERE number = ?", (number,))
+    return True
+
+
+def _post(connection: sqlite3.Connection, row: int, title: str, text: str) -> int:
+    terms = index_tokens(text)
+    connection.execute(
+        "INSERT INTO postings(rowid, title, body) VALUES (?, ?, ?)", (row, " ".join(tokens(title)), " ".join(terms))
+    )
+    return len(terms)
+
+
+def _texts(connection: sqlite3.Connection, number: int) -> list[tuple[int, int, str | None, str]]:
+    found = connection.execute(
+        "SELECT row, number, place, text FROM passages WHERE row BETWEEN ? AND ? ORDER BY row", _rows(number)
+    )
+    return [(row, passage, place, _text(data)) for row, passage, place, data in found]
+
+
+def _rows(number: int) -> tuple[int, int]:
+    return number << _POSITION_BITS, (number << _POSITION_BITS) + MOST_PASSAGES - 1
+
+
+def _text(data: bytes) -> str:
+    return zlib.decompress(data).decode("utf-8", "surrogatepass")
+
+
+def _storable(text: str) -> str:
+    """``text`` without half surrogate pairs, which SQLite cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+# ---------------------------------------------------------------- reading
+
+
+class IndexReader:
+    """One open file, for one thread at a time. The file never changes while it is read: writers make another."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        self._connection.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, postings, row)")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def statistics(self, terms: Iterable[str]) -> Statistics:
+        """The collection's size, and for each of ``terms`` that it holds in how many passages."""
+        passages, counted = self._connection.execute(
+            "SELECT coalesce(sum(passages), 0), coalesce(sum(terms), 0) FROM documents"
+        ).fetchone()
+        holding = {}
+        for term in terms:
+            found = self._connection.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
+            if found:
+                holding[term] = found[0]
+        return Statistics(passages, counted, holding)
+
+    def numbers_of(self, documents: Collection[str]) -> list[int]:
+        """The numbers of those of ``documents`` that the file has."""
+        found = self._connection.execute("SELECT id, number FROM documents").fetchall()
+        wanted = frozenset(documents)
+        return [number for document, number in found if document in wanted]
+
+    def candidates(self, terms: Sequence[str], numbers: Sequence[int] | None, most: int) -> list[int]:
+        """Rows of the ``most`` passages that rank best by the file's own figures, of any documents or of ``numbers``.
+
+        What a term is never reaches FTS5's query language: each is quoted.
+        """
+        if not terms or numbers == []:
+            return []
+        quoted = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+        scope = ""
+        if numbers is not None:
+            # Numbers of our own making; a document is a range of rows, which FTS5 can seek to when it is the only one.
+            scope = f"AND rowid BETWEEN {_rows(min(numbers))[0]} AND {_rows(max(numbers))[1]}"
+            if len(numbers) > 1:
+                scope += f" AND (rowid >> {_POSITION_BITS}) IN ({','.join(map(str, numbers))})"
+        found = self._connection.execute(
+            f"SELECT rowid FROM postings WHERE postings MATCH ? {scope} "  # noqa: S608 - integers only
+            f"ORDER BY bm25(postings, {TITLE_WEIGHT}, 1.0), rowid LIMIT ?",
+            (quoted, most),
+        )
+        return [row for (row,) in found]
+
+    def passages(self, rows: Sequence[int]) -> list[IndexedPassage]:
+        """The passages of ``rows``, in the order of the rows."""
+        found = self._connection.execute(
+            "SELECT p.row, d.id, d.title, p.number, p.place, p.text FROM passages p "  # noqa: S608 - integers only
+            f"JOIN documents d ON d.number = p.row >> {_POSITION_BITS} "
+            f"WHERE p.row IN ({','.join(map(str, rows))}) ORDER BY p.row"
+        )
+        return [
+            IndexedPassage(row, document, title, number, place, _text(data))
+            for row, document, title, number, place, data in found
+        ]
