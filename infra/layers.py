@@ -27,7 +27,7 @@ ARCHITECTURE = lambda_.Architecture.ARM_64
 # Byte code is left out everywhere: it names the machine's Python and changes the asset's hash at every run.
 NOT_SHIPPED = ["**/__pycache__", "**/*.pyc", "**/.mypy_cache", "**/.ruff_cache", "**/.pytest_cache"]
 # botocore ships the models of 400 services, 30 MB; these are the ones the functions call (and STS, which it may).
-BOTOCORE_SERVICES = frozenset({"bedrock-runtime", "dynamodb", "s3", "stepfunctions", "ecs", "sts"})
+BOTOCORE_SERVICES = frozenset({"bedrock-runtime", "dynamodb", "s3", "stepfunctions", "ecs", "lambda", "sts"})
 
 
 class BundlingFailed(Exception):

@@ -23,6 +23,7 @@ from local import moto_adaptations, resources, signed_links
 from local.events import HttpAnswer, HttpRequest
 from local.functions import REGION, LocalFunctions
 from local.gateway import SANDBOX_PATH, Gateway, Special
+from local.schedule import Schedule
 from local.signed_links import SignedLinks
 from local.tasks import CLUSTER, TASK_DEFINITION, LocalTasks, Process, Start
 from workbench import runtime
@@ -36,6 +37,10 @@ from workbench.tools import catalogue
 
 Sandbox = Literal["real", "unsafe", "off"]
 
+POOL_FUNCTION = "pool_keeper"
+# As in AWS. In between, each run that asks for a sandbox calls the keeper.
+KEEP_SECONDS = 60.0
+
 # Short enough that a run whose sandbox has died is given up while somebody still watches.
 LOCAL_SETTINGS: Mapping[str, Any] = {
     "lease_seconds": 20.0,
@@ -44,6 +49,10 @@ LOCAL_SETTINGS: Mapping[str, Any] = {
     "longest_function_seconds": 60,
     # Nobody writes late here that a second listing right away would not find.
     "deletion_wait_seconds": 0,
+    "javascript_function": "javascript",
+    "pool_function": POOL_FUNCTION,
+    # Whoever wants sandboxes to wait for work says so: most of what one starts here runs no code, or one program.
+    "warm_sandboxes": 0,
     "sandbox_cluster": CLUSTER,
     "sandbox_task_definition": TASK_DEFINITION,
     "sandbox_subnets": "subnet-local",
@@ -93,6 +102,7 @@ class LocalSystem:
         self._undo: list[Callable[[], object]] = []
         self._gateway: Gateway | None = None
         self._runtime: Runtime | None = None
+        self._schedule: Schedule | None = None
 
     def start(
         self,
@@ -119,8 +129,10 @@ class LocalSystem:
         try:
             self._send_logs_to_stderr(logging.INFO if verbose else logging.ERROR)
             self._start(port, settings or {}, start_sandbox or _starter(sandbox), special)
-            if start_sandbox is None and sandbox != "off":
-                threading.Thread(target=_prepare, args=(sandbox,), name="prepare", daemon=True).start()
+            if start_sandbox is not None:
+                self._keep_the_pool()
+            elif sandbox != "off":
+                threading.Thread(target=self._prepare, args=(sandbox,), name="prepare", daemon=True).start()
         except BaseException:
             self.stop()
             raise
@@ -192,6 +204,8 @@ class LocalSystem:
         self._gateway = gateway
         self._undo.append(gateway.stop)
         self._undo.append(tasks.close)
+        self._schedule = Schedule(functions.invoke_later)
+        self._undo.append(self._schedule.close)
 
         found = {
             "sandbox_route_url": gateway.url + SANDBOX_PATH,
@@ -203,6 +217,15 @@ class LocalSystem:
         self._runtime = Runtime(settings, clients, SystemClock())
         runtime.install(self._runtime)
         self._undo.append(lambda: runtime.install(None))
+
+    def _prepare(self, sandbox: Sandbox) -> None:
+        if _prepare(sandbox):
+            self._keep_the_pool()
+
+    def _keep_the_pool(self) -> None:
+        runtime, schedule = self._runtime, self._schedule
+        if runtime is not None and schedule is not None and runtime.settings.warm_sandboxes:
+            schedule.every(KEEP_SECONDS, POOL_FUNCTION)
 
     def _send_logs_to_stderr(self, level: int) -> None:
         # Lambda takes its log from standard output; here that belongs to whoever started the system.
@@ -260,7 +283,7 @@ def _starter(sandbox: Sandbox) -> Start:
     return refuse if sandbox == "off" else launch
 
 
-def _prepare(sandbox: Sandbox) -> None:
+def _prepare(sandbox: Sandbox) -> bool:
     """Have ready what the first run needs; where this machine lacks something, that run will say what."""
     from local.launcher import SandboxUnavailable, prepare
 
@@ -268,3 +291,5 @@ def _prepare(sandbox: Sandbox) -> None:
         prepare(unsafe=sandbox == "unsafe")
     except SandboxUnavailable as error:
         log.info("code cannot be run: %s", error)
+        return False
+    return True

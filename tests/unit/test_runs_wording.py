@@ -145,7 +145,7 @@ def test_a_task_is_told_three_things_and_found_again_by_its_sandbox() -> None:
         sandbox_security_group="sg-1",
         sandbox_route_url="https://route/v1/sandbox",
     )
-    request = task_request(settings, "sbx_1", "secret")
+    request = task_request(settings, "sbx_1", "secret", "7-3")
     (override,) = request["overrides"]["containerOverrides"]
     assert override["name"] == CONTAINER
     assert {pair["name"]: pair["value"] for pair in override["environment"]} == {
@@ -154,7 +154,7 @@ def test_a_task_is_told_three_things_and_found_again_by_its_sandbox() -> None:
         "WORKBENCH_ROUTE": "https://route/v1/sandbox",
     }
     assert set(request["overrides"]) == {"containerOverrides"}
-    assert (request["clientToken"], request["startedBy"]) == ("sbx_1", "sbx_1")
+    assert (request["clientToken"], request["startedBy"]) == ("7-3", "sbx_1")
     network = request["networkConfiguration"]["awsvpcConfiguration"]
     assert network == {"subnets": ["subnet-1", "subnet-2"], "securityGroups": ["sg-1"], "assignPublicIp": "DISABLED"}
 

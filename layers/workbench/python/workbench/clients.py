@@ -62,6 +62,10 @@ class Clients:
         return self._make("ecs")
 
     @cached_property
+    def lambda_(self) -> Any:
+        return self._make("lambda")
+
+    @cached_property
     def bedrock(self) -> Any:
         # Whoever asks a model can do without its answer, and somebody is waiting.
         return self._make("bedrock-runtime", attempts=1, read_timeout=5)

@@ -24,6 +24,7 @@ class Settings(BaseModel):
     artifact_bucket: str = "workbench-artifacts"
     run_state_machine: str = ""
     delete_state_machine: str = ""
+    javascript_function: str = ""
 
     workspace_bytes: int = Field(100 * MIB, gt=0)
     workspace_files: int = Field(2_000, gt=0)
@@ -68,6 +69,13 @@ class Settings(BaseModel):
     sandbox_env: dict[str, str] = Field(default_factory=dict)
     runs_at_once: int = Field(20, gt=0)
     claim_seconds: int = Field(180, gt=0)
+    # How many sandboxes wait for work at least (0: none are kept) and at most, as demand says.
+    warm_sandboxes: int = Field(1, ge=0)
+    warm_sandboxes_most: int = Field(5, ge=0)
+    # How long a warm sandbox may take to claim the run it was given before another gets it.
+    warm_claim_seconds: float = Field(3.0, gt=0)
+    # The function that keeps the pool; only the workflow function needs its name.
+    pool_function: str = ""
     run_memory_bytes: int = Field(2048 * MIB, gt=0)
     run_disk_bytes: int = Field(512 * MIB, gt=0)
     run_processes: int = Field(128, gt=0)

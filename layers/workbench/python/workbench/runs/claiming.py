@@ -12,7 +12,7 @@ from workbench.errors import Conflict, NotFound, Unauthorized, WorkspaceBusy
 from workbench.keys import head_key, run_key, sandbox_key
 from workbench.logs import logger
 from workbench.operations import ACTIVE, Condition, Item, Update, all_of, check, update
-from workbench.runs import plan, protocol, verdict
+from workbench.runs import idling, plan, pool, protocol, verdict
 from workbench.runs.items import (
     AROUND_SECONDS,
     attempt_is,
@@ -22,16 +22,14 @@ from workbench.runs.items import (
     status_in,
 )
 from workbench.runs.plan import Mount, Plan, Source
+from workbench.runs.protocol import HOLD_SECONDS, LEAVE, WAIT
 from workbench.runtime import Runtime
 from workbench.settings import MIB, Settings
 from workbench.table import ConditionFailed
 from workbench.workspace.storage import head as lease
 from workbench.workspace.storage.head import Head
 
-# The private API ends a request after 29 seconds.
-HOLD_SECONDS = 20
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 1.0
-WAIT, LEAVE = {"status": "wait"}, {"status": "leave"}
 
 OPEN_FILES = 1_024
 OUTPUT_BYTES = 4 * MIB
@@ -39,7 +37,8 @@ OUTPUT_CHARACTERS = 12_000
 # A tree a little over the limits is still reported, so that giving up spill files may save the rest.
 SPARE_FILES, SPARE_BYTES = 16, 2 * OUTPUT_BYTES
 
-UNCLAIMED = Condition("#state = :starting", {"#state": "state"}, {":starting": "starting"})
+# One that was started for a run, and one of the pool that a run was given to.
+CLAIMING = ("starting", "assigned")
 
 
 def claim(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +48,10 @@ def claim(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
     clock = runtime.clock
     deadline, pause = clock.monotonic() + HOLD_SECONDS, FIRST_PAUSE_SECONDS
     while True:
-        answer = _try_claim(runtime, sandbox, secret)
+        item = _known(runtime, sandbox, secret)
+        if "run" not in item:
+            return idling.hold(runtime, sandbox, item, verified)
+        answer = _try_claim(runtime, sandbox, item)
         if answer is not None:
             logger.info("sandbox claims", extra={"sandbox": sandbox, "status": answer["status"], "verified": verified})
             return answer
@@ -59,20 +61,21 @@ def claim(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
         pause = min(1.6 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def _try_claim(runtime: Runtime, sandbox: str, secret: str) -> dict[str, Any] | None:
-    """One look at the records; None when there is nothing to claim yet."""
+def _known(runtime: Runtime, sandbox: str, secret: str) -> Item:
     item = runtime.table.get(sandbox_key(sandbox))
     if not secret_matches(secret, item.get("secretHash") if item else None) or item is None:
         raise Unauthorized("The sandbox or its secret is unknown.")
-    run = item.get("run")
-    record = runtime.table.get(run_key(run)) if run else None
-    if item["state"] != "starting":
+    return item
+
+
+def _try_claim(runtime: Runtime, sandbox: str, item: Item) -> dict[str, Any] | None:
+    """One look at the run of the sandbox's record ``item``; None when there is nothing to claim yet."""
+    record = runtime.table.get(run_key(item["run"]))
+    if item["state"] not in CLAIMING:
         _answer_was_lost(runtime, sandbox, record)
         return LEAVE
     if item["expiresAt"] <= runtime.clock.now():
         return LEAVE
-    if run is None:
-        return None
     if record is None or record["attempt"] != item["attempt"]:
         return LEAVE
     if record["status"] == "queued":
@@ -179,7 +182,10 @@ def _program(record: Item) -> Mount:
 def _bind(runtime: Runtime, sandbox: str, record: Item, head: Head, session: str, made: Plan) -> None:
     """One transaction: this sandbox, and no other, has the run, under this fence and with this session."""
     now = runtime.clock.now()
-    same_token = Condition("claimToken = :token", {}, {":token": record["claimToken"]})
+    # The run may have been given to another sandbox since this one looked.
+    ours = Condition(
+        "claimToken = :token AND awaited = :sandbox", {}, {":token": record["claimToken"], ":sandbox": sandbox}
+    )
     claimed = (
         Update()
         .set("status", "running")
@@ -194,11 +200,11 @@ def _bind(runtime: Runtime, sandbox: str, record: Item, head: Head, session: str
     )
     runtime.table.transact(
         [
-            update(sandbox_key(sandbox), Update().set("state", "claimed"), UNCLAIMED),
+            update(sandbox_key(sandbox), Update().set("state", "claimed"), pool.state_is(*CLAIMING)),
             update(
                 run_key(record["run"]),
                 claimed,
-                all_of(status_in(["starting"]), attempt_is(record["attempt"]), same_token),
+                all_of(status_in(["starting"]), attempt_is(record["attempt"]), ours),
             ),
             check(
                 head_key(record["conversation"]),

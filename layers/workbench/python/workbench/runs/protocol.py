@@ -19,6 +19,10 @@ from typing import Any
 from workbench.errors import InvalidRequest
 from workbench.runs.plan import PART_BYTES
 
+# What a sandbox that has no job is told: ask again, or end. The private API ends a request after 29 seconds.
+WAIT, LEAVE = {"status": "wait"}, {"status": "leave"}
+HOLD_SECONDS = 20
+
 ID_CHARACTERS = 256
 TAIL_CHARACTERS = 12_000
 REASON_CHARACTERS = 2_000

@@ -1,4 +1,4 @@
-"""Starts a sandbox for a run: a record with the hash of its secret, then one Fargate task that is told the secret.
+"""Starts sandboxes: a record with the hash of the sandbox's secret, then one Fargate task that is told the secret.
 
 The task gets three variables and nothing else. Its start secret opens one claim and expires.
 """
@@ -32,43 +32,45 @@ def new_id() -> str:
     return ids.random_part("sbx_")
 
 
-def start(runtime: Runtime, sandbox: str, record: Item) -> None:
-    """Start the sandbox that will claim the run of ``record``. Raises :class:`NoSandbox`."""
-    run, attempt, secret = record["run"], record["attempt"], ids.new_secret()
-    now = runtime.clock.now()
+def record(sandbox: str, secret: str, state: str, expires_at: float, **facts: Any) -> Item:
+    """A sandbox's record: the hash of its start secret, which opens nothing any more at ``expires_at``."""
     pk, sk = sandbox_key(sandbox)
-    runtime.table.put(
-        {
-            "PK": pk,
-            "SK": sk,
-            "secretHash": ids.digest(secret),
-            "run": run,
-            "attempt": attempt,
-            "state": "starting",
-            "expiresAt": now + runtime.settings.claim_seconds,
-            "ttl": int(now) + RECORD_SECONDS,
-        }
-    )
-    task = _run_task(runtime, sandbox, secret)
+    return {
+        "PK": pk,
+        "SK": sk,
+        "secretHash": ids.digest(secret),
+        "state": state,
+        "expiresAt": expires_at,
+        "ttl": int(expires_at) + RECORD_SECONDS,
+        **facts,
+    }
+
+
+def start(runtime: Runtime, sandbox: str, run: Item) -> None:
+    """Start the sandbox that will claim ``run``, of which this is the record. Raises :class:`NoSandbox`."""
+    name, attempt, secret = run["run"], run["attempt"], ids.new_secret()
+    expires_at = runtime.clock.now() + runtime.settings.claim_seconds
+    runtime.table.put(record(sandbox, secret, "starting", expires_at, run=name, attempt=attempt))
+    task = run_task(runtime, sandbox, secret, sandbox)
     if task:
         # For Abort, which ends a task that no longer answers.
         try:
-            runtime.table.update(run_key(run), Update().set("task", task), attempt_is(attempt))
+            runtime.table.update(run_key(name), Update().set("task", task), attempt_is(attempt))
         except ConditionFailed:
             stop(runtime, task)
 
 
-def stop(runtime: Runtime, task: str) -> bool:
+def stop(runtime: Runtime, task: str, reason: str = "its run is over") -> bool:
     """End a task that may still be there; False when it is not."""
     try:
-        runtime.clients.ecs.stop_task(cluster=runtime.settings.sandbox_cluster, task=task, reason="its run is over")
+        runtime.clients.ecs.stop_task(cluster=runtime.settings.sandbox_cluster, task=task, reason=reason)
     except ClientError:
         return False
     return True
 
 
-def task_request(settings: Settings, sandbox: str, secret: str) -> dict[str, Any]:
-    """The RunTask request: idempotent by the sandbox's id, and found again by it when the task stops."""
+def task_request(settings: Settings, sandbox: str, secret: str, token: str) -> dict[str, Any]:
+    """The RunTask request: idempotent by ``token``, and its sandbox is found again when the task stops."""
     environment = {
         "WORKBENCH_SANDBOX": sandbox,
         "WORKBENCH_SECRET": secret,
@@ -79,7 +81,7 @@ def task_request(settings: Settings, sandbox: str, secret: str) -> dict[str, Any
         "taskDefinition": settings.sandbox_task_definition,
         "launchType": "FARGATE",
         "count": 1,
-        "clientToken": sandbox,
+        "clientToken": token,
         "startedBy": sandbox,
         "networkConfiguration": {
             "awsvpcConfiguration": {
@@ -99,8 +101,12 @@ def task_request(settings: Settings, sandbox: str, secret: str) -> dict[str, Any
     }
 
 
-def _run_task(runtime: Runtime, sandbox: str, secret: str) -> str | None:
-    request = task_request(runtime.settings, sandbox, secret)
+def run_task(runtime: Runtime, sandbox: str, secret: str, token: str) -> str | None:
+    """Start a task for a sandbox whose record exists; the task's ARN. Raises :class:`NoSandbox`.
+
+    A repetition with the same ``token`` starts no second one.
+    """
+    request = task_request(runtime.settings, sandbox, secret, token)
     try:
         answer = runtime.clients.ecs.run_task(**request)
     except ClientError as error:

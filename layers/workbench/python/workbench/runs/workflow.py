@@ -16,6 +16,7 @@ from workbench.keys import head_key, run_key
 from workbench.logs import logger
 from workbench.operations import Item, Operation, Update, all_of, update
 from workbench.runs import beginning, effects, ending, inputs, starter, verdict, wording
+from workbench.runs.assignment import Assignment
 from workbench.runs.effects import Effects, Pack
 from workbench.runs.items import FINAL, attempt_is, staging_prefix, status_in
 from workbench.runs.sandbox_route import changes_key
@@ -64,19 +65,12 @@ def prepare(runtime: Runtime, record: Item, _event: Mapping[str, Any]) -> None:
 
 
 def claim(runtime: Runtime, record: Item, event: Mapping[str, Any]) -> None:
-    """Keep the token, then start a sandbox: it may ask for the job before this returns."""
-    token, sandbox = event["token"], starter.new_id()
+    """Keep the token and find a sandbox: it may ask for the job before this returns."""
+    token = event["token"]
     try:
-        record = runtime.table.update(
-            run_key(record["run"]),
-            Update().set("claimToken", token).set("status", "starting").set("awaited", sandbox),
-            all_of(status_in(["queued", "starting"]), attempt_is(record["attempt"])),
-        )
+        Assignment(runtime, record, token).carry_out()
     except ConditionFailed:
         _token_came_late(runtime, record["run"], token, claiming=True)
-        return
-    try:
-        starter.start(runtime, sandbox, record)
     except starter.NoSandbox as error:
         _no_sandbox(runtime, record, str(error))
 
