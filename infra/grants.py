@@ -27,6 +27,7 @@ class Places:
     cluster_tasks: str = ""
     execution_role: str = ""
     classifier_model: str = ""
+    javascript_function: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,9 @@ PASS_THE_EXECUTION_ROLE = Grant(
 )
 # Only where a deployment names a model, and only calls that change something.
 ASK_THE_CLASSIFIER = Grant("AskTheClassifier", ("bedrock:InvokeModel",), lambda places: [places.classifier_model])
+EVALUATE_JAVASCRIPT = Grant(
+    "EvaluateJavascript", ("lambda:InvokeFunction",), lambda places: [places.javascript_function]
+)
 # Removing what a deleted conversation leaves, and the marks that its artifacts get or lose.
 REMOVAL = (
     items("Removal", *READ_ITEMS, *WRITE_ITEMS, "dynamodb:BatchWriteItem", of=(CONVERSATIONS, RUNS)),
@@ -177,6 +181,7 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
 
 # … and, for two tools that read more than a workspace, from its name.
 TOOL_GRANTS: dict[str, tuple[Grant, ...]] = {
+    "run_javascript": (EVALUATE_JAVASCRIPT,),
     "list_artifacts": (ARTIFACT_ITEMS,),
     "read_artifact": (ARTIFACT_ITEMS, *READ_ARTIFACTS),
 }
@@ -212,6 +217,13 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         workspace_objects("SignUploads", "s3:PutObject", under=("tmp/uploads",)),
     ),
     "results": (items("ResultItems", *READ_ITEMS, of=(CONVERSATIONS,)), READ_RESULTS),
+    "captures": (
+        items("CaptureItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, ARTIFACTS)),
+        READ_RESULTS,
+        PERSON_FENCE,
+        BILL,
+        artifact_objects("WriteArtifacts", "s3:PutObject", "s3:PutObjectTagging"),
+    ),
     "runs": (items("RunItems", *READ_ITEMS, of=(CONVERSATIONS, RUNS)), READ_RESULTS),
     "catalogue": (items("TurnItems", *READ_ITEMS, of=(CONVERSATIONS,)),),
     "replay": (items("CallItems", "dynamodb:BatchGetItem", of=(CONVERSATIONS,)),),

@@ -14,6 +14,7 @@ from constructs import Construct
 
 from infra.functions import LONGEST_SECONDS, FunctionFactory
 from infra.grants import Places
+from infra.javascript import Javascript, javascript_arn, javascript_name
 from infra.layers import Layers
 from infra.lifecycle import Lifecycle
 from infra.network import Network
@@ -67,6 +68,7 @@ class ApiStack(Stack):
     ) -> None:
         super().__init__(scope, f"{settings.name}-api", description="Workbench: the tools and the portal's API")
         factory = _factory(self, settings, storage, _places(self, settings, storage))
+        self.javascript = Javascript(self, "Javascript", factory=factory)
         self.tools = Tools(
             self, "Tools", factory=factory, tools=tools, requests_per_second=settings.requests_per_second
         )
@@ -81,6 +83,7 @@ class ApiStack(Stack):
                 "workflow": runs.workflow_function,
                 "sandbox_route": runs.sandbox_function,
                 "task_stopped": runs.task_stopped_function,
+                "javascript": self.javascript.function,
                 "lifecycle": self.lifecycle.function,
                 "artifact_removed": self.lifecycle.artifact_removed_function,
             },
@@ -120,6 +123,7 @@ def _places(
         cluster=sandbox.cluster.attr_arn if sandbox else "",
         cluster_tasks=sandbox.tasks_arn if sandbox else "",
         execution_role=sandbox.execution_role.role_arn if sandbox else "",
+        javascript_function=javascript_arn(scope, settings.name),
         classifier_model=_model_arn(scope, settings.classifier_model) if settings.classifier_model else "",
     )
 
@@ -136,6 +140,7 @@ def _factory(scope: Construct, settings: DeploymentSettings, storage: StorageSta
         artifact_bucket=storage.storage.artifacts.bucket_name,
         run_state_machine=places.run_machine,
         delete_state_machine=places.delete_machine,
+        javascript_function=javascript_name(settings.name),
         longest_function_seconds=LONGEST_SECONDS,
     ).to_environment()
     return FunctionFactory(

@@ -36,7 +36,9 @@ class Need:
 
 def needs(service: str, operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
     """The permissions that one request uses."""
-    reader = {"dynamodb": _dynamodb, "s3": _s3, "stepfunctions": _stepfunctions, "ecs": _ecs}[service]
+    reader = {"dynamodb": _dynamodb, "s3": _s3, "stepfunctions": _stepfunctions, "ecs": _ecs, "lambda": _lambda}[
+        service
+    ]
     yield from reader(operation, request)
 
 
@@ -114,6 +116,12 @@ def _ecs(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("ecs:StopTask", request["task"], cluster=cluster)
     else:
         raise NotImplementedError(operation)
+
+
+def _lambda(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
+    if operation != "Invoke":
+        raise NotImplementedError(operation)
+    yield Need("lambda:InvokeFunction", f"arn:aws:lambda:{PLACE}:function:{request['FunctionName']}")
 
 
 def _table(name: str) -> str:

@@ -26,7 +26,10 @@ from tests.infra.iam import EXECUTION_ROLE, PLACE, Need, Policies, needs
 from tests.infra.templates import ROOT, Deployment, as_list
 
 FOLDERS = {path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists()}
-SERVICES = ("dynamodb", "s3", "stepfunctions", "ecs")
+# The attributes of Clients that hold a client.
+SERVICES = ("dynamodb", "s3", "stepfunctions", "ecs", "lambda_")
+# It asks nothing of AWS, and may not.
+POWERLESS = {"javascript"}
 WAIT_SECONDS = 60
 _function: contextvars.ContextVar[str] = contextvars.ContextVar("function", default="")
 
@@ -71,7 +74,7 @@ def test_roles_allow_everything_that_functions_ask(deployment: Deployment, asked
 
 
 def test_every_function_had_its_part(asked: tuple[LocalSystem, Asked]) -> None:
-    assert {function for function, _need in asked[1]} == FOLDERS
+    assert {function for function, _need in asked[1]} == FOLDERS - POWERLESS
 
 
 def test_every_permission_on_objects_tasks_and_workflows_is_needed_by_somebody(
@@ -142,11 +145,13 @@ def _work_with_files(api: Api, tool: Api, token: str) -> None:
     ref = tool("calculate", expressions=["1 + 1"])["ref"]
     tool("convert_units", value=1, **{"from": "km", "to": "m"})
     tool("current_time")
+    tool("run_javascript", code="6 * 7")
     tool("read_result", ref=ref)
     tool("read_result", ref=picture)
     tool("write_file", path="result.txt", source={"ref": ref})
     for stored in (ref, picture):
         api("GET", f"/v1/results/{stored}", headers={"X-Turn-Token": token})
+        api("POST", f"/v1/results/{stored}/capture", {}, headers={"X-Turn-Token": token}, expect=201)
 
 
 def _ask_for_approval(api: Api, tool: Api) -> None:
@@ -185,6 +190,7 @@ def _look_around(api: Api, artifact: str) -> None:
     api("GET", "/v1/artifacts", headers={"X-Workbench-User": "ada", "X-Workbench-Department": "research"})
     api("GET", f"/v1/artifacts/{artifact}")
     api("GET", f"/v1/artifacts/{artifact}/versions/1/content")
+    api("GET", f"/v1/artifacts/{artifact}/versions/1/diff/2")
     api("PUT", f"/v1/artifacts/{artifact}/sharing", {"people": ["bob"], "departments": [], "everyone": False})
 
 
@@ -300,6 +306,7 @@ def _local_names(deployment: Deployment, system: LocalSystem) -> dict[str, str]:
         f"<{artifacts}.Arn>": f"arn:aws:s3:::{settings.artifact_bucket}",
         f"<{deployment.one('AWS::ECS::Cluster').id}.Arn>": settings.sandbox_cluster,
         "workbench-run-code": settings.run_state_machine.rsplit(":", 1)[1],
+        "workbench-javascript": settings.javascript_function,
         "workbench-delete-conversation": settings.delete_state_machine.rsplit(":", 1)[1],
         f"<{execution_role}.Arn>": EXECUTION_ROLE,
         ":task/workbench/": f":task/{settings.sandbox_cluster}/",

@@ -21,6 +21,7 @@ INTERNAL = {
     "task_stopped": "workbench.runs.task_stopped",
     "lifecycle": "workbench.conversations.lifecycle",
     "artifact_removed": "workbench.artifacts.billing_api",
+    "javascript": "workbench.javascript.function",
 }
 TOOLS = set(catalogue.names())
 GROUPS = {route.function for route in ROUTES}
@@ -55,7 +56,7 @@ def test_every_folder_is_deployed_once(deployment: Deployment) -> None:
 
 
 def test_grants_name_only_what_exists() -> None:
-    assert set(FUNCTION_GRANTS) == GROUPS | set(INTERNAL)
+    assert set(FUNCTION_GRANTS) == GROUPS | set(INTERNAL) - {"javascript"}
     assert set(STEP_GRANTS) == {"read", "write", "run", "compute", "search", "export"}
     assert set(TOOL_GRANTS) <= TOOLS
 
@@ -73,11 +74,12 @@ def test_no_function_outlives_what_a_deletion_waits_for(deployment: Deployment) 
     waits = {
         f.properties["Environment"]["Variables"]["WORKBENCH_LONGEST_FUNCTION_SECONDS"]
         for f in deployment.of("AWS::Lambda::Function")
+        if f.properties["FunctionName"] != "workbench-javascript"
     }
     assert waits == {str(LONGEST_SECONDS)}
     assert max(timeouts.values()) <= LONGEST_SECONDS
     # Behind a gateway nobody waits longer than this.
-    background = {"workbench-workflow", "workbench-lifecycle"}
+    background = {"workbench-workflow", "workbench-lifecycle", "workbench-javascript"}
     assert {timeouts[name] for name in timeouts if name not in background} == {ANSWER_SECONDS}
 
 
@@ -87,6 +89,8 @@ def test_every_function_has_a_role_and_a_log_of_its_own(deployment: Deployment) 
     logs = {group.properties.get("LogGroupName"): group for group in deployment.of("AWS::Logs::LogGroup")}
     assert len(set(roles)) == len(functions)
     for function in functions:
+        if function.properties["FunctionName"] == "workbench-javascript":
+            continue
         log = logs[f"/aws/lambda/{function.properties['FunctionName']}"]
         assert log.properties["RetentionInDays"] == 90
         assert function.properties["LoggingConfig"]["LogGroup"] == {"Ref": log.id}
@@ -100,6 +104,8 @@ def test_every_log_ends_some_day(deployment: Deployment) -> None:
 def test_the_environment_gives_the_settings_back(deployment: Deployment) -> None:
     table = deployment.one("AWS::DynamoDB::GlobalTable").id
     for function in deployment.of("AWS::Lambda::Function"):
+        if function.properties["FunctionName"] == "workbench-javascript":
+            continue
         variables = function.properties["Environment"]["Variables"]
         settings = Settings.from_environment({name: text(value) for name, value in variables.items()})
         assert table in settings.table
@@ -112,6 +118,22 @@ def test_the_environment_gives_the_settings_back(deployment: Deployment) -> None
 def test_the_machines_that_functions_start_exist(deployment: Deployment) -> None:
     machines = {machine.properties["StateMachineName"] for machine in deployment.of("AWS::StepFunctions::StateMachine")}
     assert machines == {"workbench-run-code", "workbench-delete-conversation"}
+
+
+def test_what_evaluates_javascript_has_nothing(deployment: Deployment) -> None:
+    function = deployment.function("javascript")
+    assert deployment.statements_of("javascript") == []
+    (role,) = [r for r in deployment.of("AWS::IAM::Role") if r.id == function.properties["Role"]["Fn::GetAtt"][0]]
+    assert set(role.properties) <= {"AssumeRolePolicyDocument", "Description", "Tags"}
+    # No setting names a table, a bucket or anybody; no network of ours, no storage, no log.
+    assert set(function.properties["Environment"]["Variables"]) == {"PYDANTIC_DISABLE_PLUGINS"}
+    assert not {"VpcConfig", "FileSystemConfigs", "DeadLetterConfig", "LoggingConfig", "TracingConfig"} & set(
+        function.properties
+    )
+    assert "ReservedConcurrentExecutions" not in function.properties
+    assert function.properties["MemorySize"] <= 1024
+    assert "workbench-javascript" not in str([group.properties for group in deployment.of("AWS::Logs::LogGroup")])
+    assert [p for p in deployment.of("AWS::Lambda::Permission") if function.id in str(p.properties)] == []
 
 
 def test_only_the_workflow_knows_how_to_start_a_sandbox(deployment: Deployment) -> None:

@@ -11,6 +11,8 @@ from tests.infra.templates import ROOT, Deployment, as_list
 from workbench.tools import catalogue
 
 FOLDERS = sorted(path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists())
+# Its role holds nothing at all (test_functions.py).
+POWERLESS = "javascript"
 KNOWN_ENDINGS = ("/conversations/*", "/results/*", "/tmp/runs/*", "/tmp/*", "/artifacts/*")
 
 
@@ -39,7 +41,7 @@ def test_no_action_is_a_wildcard_and_no_resource_is_everything(deployment: Deplo
             assert "*" not in resource
 
 
-@pytest.mark.parametrize("function", FOLDERS)
+@pytest.mark.parametrize("function", sorted(set(FOLDERS) - {POWERLESS}))
 def test_a_function_writes_only_its_own_log(deployment: Deployment, function: str) -> None:
     (own,) = [s for s in deployment.statements_of(function) if s["Sid"] == "OwnLog"]
     group = deployment.function(function).properties["LoggingConfig"]["LogGroup"]["Ref"]
@@ -63,7 +65,7 @@ def test_nobody_scans_the_table_or_changes_a_resource(deployment: Deployment) ->
         *(f"s3:{name}" for name in ("GetObject", "PutObject", "PutObjectTagging", "DeleteObject")),
         *(f"s3:{name}" for name in ("DeleteObjectVersion", "ListBucket", "ListBucketVersions")),
         *(f"states:{name}" for name in ("StartExecution", "SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat")),
-        *("ecs:RunTask", "ecs:StopTask", "iam:PassRole"),
+        *("ecs:RunTask", "ecs:StopTask", "iam:PassRole", "lambda:InvokeFunction"),
     }
 
 
@@ -106,9 +108,20 @@ def test_who_starts_what(deployment: Deployment) -> None:
 
 
 def test_arithmetic_reaches_no_files(deployment: Deployment) -> None:
-    for function in ("calculate", "convert_units", "current_time"):
+    for function in ("calculate", "convert_units", "current_time", "run_javascript"):
         places = {resource.split(">")[-1] for action, resource, _ in _allowed(deployment, function) if "s3" in action}
         assert places == {"/results/*"}
+
+
+def test_one_tool_invokes_one_function(deployment: Deployment) -> None:
+    invoked = {
+        function: resource
+        for function in FOLDERS
+        for action, resource, _partitions in _allowed(deployment, function)
+        if action == "lambda:InvokeFunction" and resource.endswith(f"-{POWERLESS}")
+    }
+    assert set(invoked) == {"run_javascript"}
+    assert invoked["run_javascript"].endswith(":function:workbench-javascript")
 
 
 def test_a_tool_cannot_touch_sandboxes_or_other_peoples_records(deployment: Deployment) -> None:

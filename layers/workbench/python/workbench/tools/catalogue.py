@@ -23,6 +23,7 @@ TABLE: dict[str, dict[str, str]] = {
     "edit_file": {"1.0.0": f"{_FILES}:edit_file"},
     "delete_file": {"1.0.0": f"{_FILES}:delete_file"},
     "run_code": {"1.0.0": "workbench.runs.run_tool:run_code"},
+    "run_javascript": {"1.0.0": "workbench.javascript.tool:run_javascript"},
     "calculate": {"1.0.0": f"{_ARITHMETIC}:calculate"},
     "convert_units": {"1.0.0": f"{_ARITHMETIC}:convert_units"},
     "current_time": {"1.0.0": f"{_ARITHMETIC}:current_time"},
