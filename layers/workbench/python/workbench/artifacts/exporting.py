@@ -192,7 +192,7 @@ def _new_items(turn: Turn, facts: dict[str, Any], identifier: str, now: float, e
         "highest": 1,
         "keptThrough": 0,
         "sharing": model.Sharing().as_dict(),
-        "ttl": int(expires),
+        "ttl": int(expires + billing.LATE_SECONDS),
         "gsi1pk": f"P#{turn.caller.user}",
         "gsi1sk": pk,
     }
@@ -205,7 +205,7 @@ def _changed(turn: Turn, facts: dict[str, Any], old: Artifact, number: int, expi
     for name, value in facts.items():
         change.set(name, value)
     if not old.kept_through:
-        change.set("ttl", int(expires))
+        change.set("ttl", int(expires + billing.LATE_SECONDS))
     # Whoever added a later version meanwhile stays the latest; whoever attached it has taken its expiry away.
     newer = Condition("highest < :number AND keptThrough = :kept", {}, {":number": number, ":kept": old.kept_through})
     operations = [update(artifact_key(old.id), change, all_of(PRESENT, newer))]

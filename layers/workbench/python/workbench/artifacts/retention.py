@@ -81,7 +81,7 @@ def retire(runtime: Runtime, artifact: Artifact, deletion: str, purge_at: float)
     for version in artifact.versions:
         _set_version_ttl(runtime, artifact, version, version.expires_at or purge_at)
     _set_pointer_ttl(runtime, artifact, goes_at)
-    _set_ttl(runtime, artifact_key(artifact.id), goes_at, Update().set("retired", deletion))
+    _set_ttl(runtime, artifact_key(artifact.id), _late(goes_at), Update().set("retired", deletion))
 
 
 def revive(runtime: Runtime, artifact: Artifact) -> None:
@@ -97,7 +97,7 @@ def revive(runtime: Runtime, artifact: Artifact) -> None:
     for version in artifact.versions:
         _set_version_ttl(runtime, artifact, version, version.expires_at)
     _set_pointer_ttl(runtime, artifact, artifact.expires_at)
-    _set_ttl(runtime, artifact_key(artifact.id), artifact.expires_at, Update().remove("retired"))
+    _set_ttl(runtime, artifact_key(artifact.id), _late(artifact.expires_at), Update().remove("retired"))
 
 
 def purge(runtime: Runtime, artifact: str, of_turn: str | None = None) -> bool:
@@ -140,8 +140,12 @@ def _set_pointer_ttl(runtime: Runtime, artifact: Artifact, at: float | None) -> 
 
 
 def _set_version_ttl(runtime: Runtime, artifact: Artifact, version: Version, at: float | None) -> None:
-    late = None if at is None else at + billing.LATE_SECONDS
-    _set_ttl(runtime, version_key(artifact.id, version.version), late)
+    _set_ttl(runtime, version_key(artifact.id, version.version), _late(at))
+
+
+def _late(at: float | None) -> float | None:
+    """When the record may go: past the time at which S3's news of the bytes can still come."""
+    return None if at is None else at + billing.LATE_SECONDS
 
 
 def _set_ttl(runtime: Runtime, key: Key, at: float | None, change: Update | None = None) -> None:

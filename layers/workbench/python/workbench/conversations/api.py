@@ -36,10 +36,12 @@ def create(runtime: Runtime, request: Request) -> Response:
     }
     # TTL deletes late: an id whose grace is over is free again, whether or not its items are gone already.
     free = Condition("attribute_not_exists(PK) OR purgeAt <= :now", {}, {":now": now})
+    # But not before everything of the former one is removed: the new one would find it.
+    empty = Condition("attribute_not_exists(PK) OR swept = deletion")
     try:
-        runtime.table.transact([put(meta, free), put(empty_head(conversation)), not_erasing(owner)])
+        runtime.table.transact([put(meta, free), put(empty_head(conversation), empty), not_erasing(owner)])
     except ConditionFailed as failed:
-        if not failed.failed(0):
+        if not failed.failed(0) and not failed.failed(1):
             raise being_erased() from None
         raise Conflict(f"There is a conversation `{conversation}` already. Choose another id.") from None
     audit("conversation.create", conversation=conversation)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +60,20 @@ def begin(runtime: Runtime, conversation: str) -> Conversation:
     found = load(runtime, conversation)
     if not found.deleted:
         found = _entomb(runtime, conversation)
-    name = hashlib.sha256(f"{found.id}/{found.deletion}".encode()).hexdigest()
-    start_machine(runtime, name, {"conversation": found.id, "person": "", "deletion": found.deletion})
+    assert found.deletion is not None
+    start(runtime, found.id, found.deletion)
     return found
 
 
+def start(runtime: Runtime, conversation: str, deletion: str, again: str = "") -> None:
+    """Start the state machine of a deletion: once, and once more for each value of ``again``."""
+    name = hashlib.sha256(f"{conversation}/{deletion}{again}".encode()).hexdigest()
+    start_machine(runtime, name, {"conversation": conversation, "person": "", "deletion": deletion})
+
+
 def _entomb(runtime: Runtime, conversation: str) -> Conversation:
-    purge_at = runtime.clock.now() + runtime.settings.grace_days * DAY_SECONDS
+    now = runtime.clock.now()
+    purge_at = now + runtime.settings.grace_days * DAY_SECONDS
     # The fence stops whoever is about to commit; a run's lease is taken from it.
     head = (
         Update()
@@ -74,11 +81,11 @@ def _entomb(runtime: Runtime, conversation: str) -> Conversation:
         .set("deletion", ids.random_part("del_"))
         .set("leaseUntil", 0)
         .remove("lease")
+        .set("deletedAt", now)
         .set("purgeAt", purge_at)
-        .set("ttl", int(purge_at))
         .add("fence", 1)
     )
-    meta = Update().set("purgeAt", purge_at).set("ttl", int(purge_at))
+    meta = Update().set("purgeAt", purge_at)
     try:
         runtime.table.transact([update(head_key(conversation), head, ACTIVE), update(meta_key(conversation), meta)])
     except ConditionFailed:
@@ -267,14 +274,14 @@ def retire_artifacts(hold: Hold) -> bool:
 
 
 def settle(hold: Hold) -> bool:
-    """Empty the head and note that this deletion has removed what there was."""
-    pins = conversation_key(hold.conversation, PINS)
-    with suppress(ConditionFailed):
-        hold.runtime.table.update(pins, Update().set("ttl", int(hold.head["purgeAt"])), PRESENT)
+    """Empty the head and note that this deletion has removed what there was. Only now may TTL take the records."""
+    runtime, ttl = hold.runtime, int(hold.head["purgeAt"])
     change = Update().set("swept", hold.head["deletion"]).set("pages", PageTable().encode())
-    change.set("files", 0).set("bytes", 0)
+    change.set("files", 0).set("bytes", 0).set("ttl", ttl)
+    records = [meta_key(hold.conversation), conversation_key(hold.conversation, PINS)]
+    others = [update(key, Update().set("ttl", ttl), PRESENT) for key in runtime.table.get_many(records)]
     try:
-        hold.runtime.table.update(head_key(hold.conversation), change, hold.mine)
+        runtime.table.transact([update(head_key(hold.conversation), change, hold.mine), *others])
     except ConditionFailed:
         raise ConversationBusy(hold.conversation) from None
     return False

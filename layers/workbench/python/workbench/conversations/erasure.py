@@ -43,6 +43,8 @@ def begin(runtime: Runtime, user: str) -> Item:
     if record is None or "erasing" not in record:
         pk, sk = person_key(user)
         fresh: Item = {"PK": pk, "SK": sk, "erasing": ids.random_part("era_"), "status": RUNNING}
+        # In the index as long as it is not done, so that one whose workflow failed is found and begun again.
+        fresh |= {"gsi1pk": pk, "gsi1sk": sk}
         fresh |= {"at": runtime.clock.now(), **dict.fromkeys(COUNTED, 0)}
         try:
             runtime.table.put(fresh, NOT_ERASING)
@@ -50,14 +52,14 @@ def begin(runtime: Runtime, user: str) -> Item:
             return begin(runtime, user)
         record = fresh
         audit("person.erase", erasure=record["erasing"])
-    _start(runtime, user, record["erasing"])
+    start(runtime, user, record["erasing"])
     return record
 
 
-def _start(runtime: Runtime, user: str, erasure: str) -> None:
-    deletion.start_machine(
-        runtime, hashlib.sha256(erasure.encode()).hexdigest(), {"conversation": "", "person": user, "deletion": erasure}
-    )
+def start(runtime: Runtime, user: str, erasure: str, again: str = "") -> None:
+    """Start the state machine of an erasure: once, and once more for each value of ``again``."""
+    name = hashlib.sha256(f"{erasure}{again}".encode()).hexdigest()
+    deletion.start_machine(runtime, name, {"conversation": "", "person": user, "deletion": erasure})
 
 
 def read(runtime: Runtime, user: str) -> Item:
@@ -162,7 +164,7 @@ def _erase_conversation(now: Pass, conversation: str) -> bool:
 def _entomb(runtime: Runtime, conversation: str, head: Item) -> None:
     """A tombstone whose grace is over: it is refused, and found by nobody who would restore it."""
     at = runtime.clock.now()
-    change = Update().set("status", DELETED_STATUS).set("purgeAt", at).add("fence", 1)
+    change = Update().set("status", DELETED_STATUS).set("purgeAt", at).set("deletedAt", at).add("fence", 1)
     change.set_if_absent("deletion", ids.random_part("del_"))
     if head["status"] != DELETED_STATUS:
         change.set("leaseUntil", 0).remove("lease")
@@ -240,6 +242,7 @@ def erase_artifacts(now: Pass) -> bool:
 def settle(now: Pass) -> bool:
     """Open the person's records again and keep the counts for a day."""
     change = Update().set("status", DONE).remove("erasing").set("ttl", int(now.runtime.clock.now() + KEPT_SECONDS))
+    change.remove("gsi1pk").remove("gsi1sk")
     record = now.runtime.table.update(person_key(now.user), change, now.mine)
     audit("person.erased", erasure=now.erasure, **{name: record[name] for name in COUNTED})
     return False

@@ -65,7 +65,7 @@ def _activate(hold: Hold) -> None:
         # The fence only ever rises: whoever read it before the deletion must still fail.
         if name not in ("PK", "SK", "fence"):
             head.set(name, value)
-    for gone in ("lease", "deletion", "swept", "purgeAt", "ttl"):
+    for gone in ("lease", "deletion", "deletedAt", "swept", "purgeAt", "ttl"):
         head.remove(gone)
     # Without grace (its owner is being erased) there is no way back.
     in_grace = Condition("purgeAt > :now", {}, {":now": hold.runtime.clock.now()})
