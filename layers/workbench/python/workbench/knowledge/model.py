@@ -26,7 +26,7 @@ ACTIVE = "active"
 # Ids of this form are kept for the collections that people and departments have without naming one.
 DEFAULT_PREFIXES: Mapping[OwnerKind, str] = {"person": "col_of_", "department": "col_dept_"}
 # What is counted of a document, by the kind of file.
-EXTENTS = ("pages", "slides", "rows", "sheets")
+EXTENTS = ("pages", "slides", "sheets", "rows", "lines")
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,15 +47,16 @@ class Passage:
 class Block:
     """A piece of a document that its own structure marks: a paragraph, a heading, a row.
 
-    A passage never spans two ``part``s (a page, a slide, a sheet). ``row`` is a row's number, ``header`` the header
-    row that a passage of rows begins with; ``line`` and ``last_line`` are those of a text file. ``level`` is a
-    heading's, 0 for everything else. ``glue`` stands between this block and the one before it.
+    A passage never spans two ``part``s (a page, a slide, a sheet). ``row`` and ``last_row`` number its rows, ``header``
+    is the header row that a passage of them begins with; ``line`` and ``last_line`` are those of a text file. ``level``
+    is a heading's, 0 for everything else. ``glue`` stands between this block and the one before it.
     """
 
     text: str
     part: str | None = None
     level: int = 0
     row: int | None = None
+    last_row: int | None = None
     header: str = ""
     line: int | None = None
     last_line: int | None = None
@@ -105,8 +106,10 @@ def _pieces(block: Block, room: int) -> Iterator[Block]:
         end = _end_of_piece(text, begin, room)
         piece = text[begin:end]
         last = None if line is None else line + piece.rstrip("\n").count("\n")
-        glue = block.glue if begin == 0 else ""
-        yield replace(block, text=piece, line=line, last_line=last, glue=glue, level=block.level if begin == 0 else 0)
+        first = begin == 0
+        yield replace(
+            block, text=piece, line=line, last_line=last, glue=block.glue if first else "", level=block.level * first
+        )
         line = None if line is None else line + piece.count("\n")
         begin = end
 
@@ -151,7 +154,9 @@ class _Passage:
             return False
         if block.level and self.size >= HEADING_AFTER_CHARACTERS:
             return False
-        return self.size + len(block.glue) + len(block.text) <= FULL_CHARACTERS
+        # A heading alone would be a passage that says nothing.
+        room = MOST_CHARACTERS if all(one.level for one in self.blocks) else FULL_CHARACTERS
+        return self.size + len(block.glue) + len(block.text) <= room
 
     def add(self, block: Block) -> None:
         self.blocks.append(block)
@@ -212,8 +217,8 @@ def _place(blocks: list[Block], section: str | None) -> str | None:
         parts.append(first.part)
     elif section:
         parts.append(f"section {section}")
-    if first.row is not None and last.row is not None:
-        rows = _range("row", first.row, last.row)
+    if first.row is not None and last.last_row is not None:
+        rows = _range("row", first.row, last.last_row)
         return f"{parts[0]} {rows}" if parts else rows
     if first.line is not None and last.last_line is not None:
         parts.append(_range("line", first.line, last.last_line))

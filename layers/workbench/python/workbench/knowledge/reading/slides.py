@@ -1,0 +1,72 @@
+"""PPTX: slide by slide, titles as headings, tables, charts' titles, drawn diagrams, and the speaker's notes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from workbench.knowledge.passages import Block
+from workbench.knowledge.reading.outline import Outline, one_line
+
+_DIAGRAM = "/diagramData"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+
+
+def read_pptx(data: bytes, outline: Outline) -> None:
+    """The text of every slide in order."""
+    from pptx import Presentation
+
+    slides = Presentation(io.BytesIO(data)).slides
+    outline.extent["slides"] = len(slides)
+    for number, slide in enumerate(slides, 1):
+        part = f"slide {number}"
+        title = slide.shapes.title
+        if title is not None:
+            outline.add(Block(_lines(title.text_frame.text), part=part, level=1))
+        for shape in _shapes(slide.shapes):
+            if title is None or shape.shape_id != title.shape_id:
+                for text in _texts(shape):
+                    outline.add(Block(text, part=part))
+        for text in _diagrams(slide.part):
+            outline.add(Block(text, part=part))
+        if slide.has_notes_slide:
+            notes = slide.notes_slide.notes_text_frame
+            if notes is not None:
+                outline.add(Block(_lines(notes.text), part=f"{part} notes"))
+
+
+def _shapes(shapes: Any) -> Iterator[Any]:
+    """Every shape, those in groups included, in the order in which they lie on the slide."""
+    waiting = list(reversed(list(shapes)))
+    while waiting:
+        shape = waiting.pop()
+        if hasattr(shape, "shapes"):
+            waiting.extend(reversed(list(shape.shapes)))
+        else:
+            yield shape
+
+
+def _texts(shape: Any) -> Iterator[str]:
+    if shape.has_text_frame:
+        yield _lines(shape.text_frame.text)
+    elif getattr(shape, "has_table", False):
+        rows = [" | ".join(one_line(cell.text) for cell in row.cells).rstrip(" |") for row in shape.table.rows]
+        yield "\n".join(row for row in rows if row)
+    elif getattr(shape, "has_chart", False) and shape.chart.has_title and shape.chart.chart_title.has_text_frame:
+        yield _lines(shape.chart.chart_title.text_frame.text)
+
+
+def _diagrams(part: Any) -> Iterator[str]:
+    from pptx.oxml import parse_xml
+
+    for relation in part.rels.values():
+        if relation.reltype.endswith(_DIAGRAM) and not relation.is_external:
+            root = parse_xml(relation.target_part.blob)
+            paragraphs = ("".join(text.text or "" for text in node.iter(f"{_A}t")) for node in root.iter(f"{_A}p"))
+            yield "\n".join(filter(str.strip, paragraphs))
+
+
+def _lines(text: str) -> str:
+    # A line break inside a paragraph is a vertical tab here.
+    return text.replace("\v", "\n")
