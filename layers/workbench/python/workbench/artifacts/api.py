@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from workbench import links
 from workbench.artifacts import access, store
 from workbench.artifacts.access import Viewer
@@ -15,7 +17,11 @@ from workbench.logs import audit
 from workbench.operations import PRESENT, Update
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
+from workbench.workspace.differing import unified
+from workbench.workspace.text.lines import measure
 
+# Beyond this a difference is reported without its text.
+DIFFED_BYTES = 256 * 1024
 # Whatever a stored page or picture holds, it runs nothing, loads nothing and reaches nothing of the portal.
 SANDBOXED = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'"
 
@@ -55,6 +61,35 @@ def content(runtime: Runtime, request: Request) -> Response:
         raise _no_artifact()
     headers = links.headers(version.name, _content_type(version))
     return Response(data, headers=headers | {"content-security-policy": SANDBOXED})
+
+
+def diff(runtime: Runtime, request: Request) -> Response:
+    """``GET /v1/artifacts/{artifact}/versions/{v}/diff/{w}``: what changed from v to w, as a unified diff.
+
+    ``diff`` is empty for equal bytes; where it is null, ``note`` says why.
+    """
+    artifact = _readable(runtime, request)
+    before, after = (_version(artifact, request.parameters[name]) for name in ("v", "w"))
+    audit("artifact.read", artifact=artifact.id, versions=[before.version, after.version])
+    text, note = _difference(runtime, artifact, before, after)
+    facts = {"artifact": artifact.id, "from": before.version, "to": after.version, "diff": text}
+    return Response({**facts, "note": note} if note else facts)
+
+
+def _difference(runtime: Runtime, artifact: Artifact, before: Version, after: Version) -> tuple[str | None, str | None]:
+    """(unified diff, None), or None and the reason why there is none."""
+    if before.sha256 == after.sha256:
+        return "", None
+    if max(before.bytes, after.bytes) > DIFFED_BYTES:
+        return None, f"longer than {DIFFED_BYTES:,} bytes"
+    reads = (partial(store.read, runtime, artifact.id, version.version) for version in (before, after))
+    old, new = runtime.clients.together(*reads)
+    if old is None or new is None:
+        raise _no_artifact()
+    if measure(old) is None or measure(new) is None:
+        return None, "not text"
+    text = unified(after.name, old, new)
+    return (text, None) if text else (None, "the same text in other bytes")
 
 
 def share(runtime: Runtime, request: Request) -> Response:

@@ -225,8 +225,8 @@ def _on_the_record(turn: Turn, entry: dict[str, Any], old: Artifact | None) -> O
 
 
 def _source(turn: Turn, wanted: Export, identifier: str, number: int) -> dict[str, Any]:
-    """Where the text that people edit is: the stored version itself, which outlives the workspace it came from."""
-    source: dict[str, Any] = {"version": number, "content": f"/v1/artifacts/{identifier}/versions/{number}/content"}
+    """Where the text that people edit is, and where it was made."""
+    source = model.source_of(identifier, number)
     if wanted.path is not None:
         source |= {"path": wanted.path, "workspaceVersion": turn.head.version}
     return source

@@ -23,6 +23,7 @@ Origin = Literal["sandbox_export", "model_output", "tool_output", "upload"]
 
 SANDBOX_EXPORT: Origin = "sandbox_export"
 MODEL_OUTPUT: Origin = "model_output"
+TOOL_OUTPUT: Origin = "tool_output"
 # Captures and uploads are never attached to a reply.
 ATTACHED_ORIGINS = frozenset({SANDBOX_EXPORT, MODEL_OUTPUT})
 
@@ -98,6 +99,8 @@ class Version:
             "sha256": self.sha256,
             "at": iso(self.at),
             "turn": self.turn,
+            "name": self.name,
+            "mediaType": self.media_type,
             "expiresAt": None if self.expires_at is None else iso(self.expires_at),
         }
 
@@ -134,11 +137,16 @@ class Artifact:
         kept_through = meta["keptThrough"]
         known = [_version(item, kept_through) for item in versions]
         alive = [version for version in known if version.expires_at is None or version.expires_at > now]
+        identifier = meta["PK"].removeprefix("A#")
+        source = meta.get("source")
+        if source and alive and source["version"] not in [version.version for version in alive]:
+            # The version that was edited last has expired; the text that is left is an earlier one.
+            source = source_of(identifier, alive[-1].version)
         return cls(
-            id=meta["PK"].removeprefix("A#"),
+            id=identifier,
             kind=meta["kind"],
-            name=meta["name"],
-            media_type=meta["mediaType"],
+            name=alive[-1].name if alive else meta["name"],
+            media_type=alive[-1].media_type if alive else meta["mediaType"],
             origin=meta["origin"],
             owner=meta["owner"],
             department=meta["department"],
@@ -150,7 +158,7 @@ class Artifact:
             versions=tuple(alive),
             expired=tuple(version.version for version in known if version not in alive),
             sharing=Sharing.from_item(meta["sharing"]),
-            source=meta.get("source"),
+            source=source,
             run=meta.get("run"),
             retired=meta.get("retired"),
         )
@@ -289,6 +297,11 @@ def fits(kind: Kind, data: bytes) -> bool:
 def has_source(kind: Kind) -> bool:
     """True for kinds whose stored text is what people edit when the workspace is gone."""
     return kind in _KINDS_WITH_SOURCE
+
+
+def source_of(artifact: str, version: int) -> dict[str, Any]:
+    """Where the text that people edit is: the stored version itself, which outlives the workspace it came from."""
+    return {"version": version, "content": f"/v1/artifacts/{artifact}/versions/{version}/content"}
 
 
 def _encodable(text: str) -> bool:

@@ -48,6 +48,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "b": told(COUNT, "A version of the workspace; 0 is the empty one."),
     "n": told(COUNT, "A version of the workspace; 0 is the empty one."),
     "v": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
+    "w": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
     "user": NAME,
     "name": {"type": "string", "minLength": 1},
     "tool": told({"type": "string", "minLength": 1}, "A tool's name."),
@@ -164,6 +165,14 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         failures=(401, 404, 409),
         token=True,
     ),
+    "POST /v1/results/{ref}/capture": Described(
+        "Keep a result as an artifact",
+        record({"artifact": named("Artifact")}),
+        201,
+        body=record({}, {"name": or_null(told(TEXT, "A bare file name; made of tool and call when left out."))}),
+        failures=(401, 404, 409),
+        token=True,
+    ),
     "GET /v1/runs/{run}": Described(
         "Show a run",
         record({"run": named("Run")}),
@@ -213,6 +222,15 @@ ROUTES_DESCRIBED: dict[str, Described] = {
     ),
     "GET /v1/artifacts/{artifact}/versions/{v}/content": Described(
         "Download a version of an artifact", None, failures=(404,), scoped=True, media_types=("*/*",)
+    ),
+    "GET /v1/artifacts/{artifact}/versions/{v}/diff/{w}": Described(
+        "Compare two versions of an artifact",
+        record(
+            {"artifact": ARTIFACT_ID, "from": COUNT, "to": COUNT, "diff": or_null(told(TEXT, "Unified."))},
+            {"note": told(TEXT, "Why there is no diff.")},
+        ),
+        failures=(404,),
+        scoped=True,
     ),
     "PUT /v1/artifacts/{artifact}/sharing": Described(
         "Share an artifact",

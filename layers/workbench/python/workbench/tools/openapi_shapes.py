@@ -243,7 +243,10 @@ _ARTIFACT = record(
         "conversation": or_null(CONVERSATION_ID),
         "turn": or_null(TEXT),
         "versions": array(
-            record({"version": COUNT, "bytes": COUNT, "sha256": SHA256, "at": TIME, "expiresAt": or_null(TIME)})
+            record(
+                {"version": COUNT, "bytes": COUNT, "sha256": SHA256, "at": TIME, "expiresAt": or_null(TIME)},
+                {"turn": or_null(TEXT), "name": TEXT, "mediaType": TEXT},
+            )
         ),
         "sharing": named("Sharing"),
         "expiresAt": or_null(TIME),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -29,8 +30,22 @@ LONGEST_ROUTE_PAGE_CHARACTERS = 1_000_000
 AROUND_CHARACTERS = 120
 
 
-def get_result(runtime: Runtime, request: Request) -> Response:
-    """``GET /v1/results/{ref}?offset=&limit=``: a page of a stored result, for any turn of its conversation."""
+@dataclass(frozen=True)
+class Stored:
+    """A stored call, found for the holder of a turn's token, and the records of that turn and its conversation."""
+
+    turn: TurnId
+    record: Item
+    head: Item
+    call: CallId
+    item: Item
+
+
+def stored_result(runtime: Runtime, request: Request) -> Stored:
+    """The result that a route names, for any turn of its conversation. One request.
+
+    Raises Unauthorized without a turn's token, Conflict for a deleted conversation, NotFound.
+    """
     token = request.headers.get("x-turn-token")
     turn = TurnId.parse((token or "").rpartition(".")[0])
     if turn is None:
@@ -50,12 +65,18 @@ def get_result(runtime: Runtime, request: Request) -> Response:
     item = found.get(keys[2]) if own else None
     if own is None or item is None or not _is_stored(item):
         raise NotFound("There is no such result in the turn's conversation.")
+    return Stored(turn, found[record], home, own, item)
+
+
+def get_result(runtime: Runtime, request: Request) -> Response:
+    """``GET /v1/results/{ref}?offset=&limit=``: a page of a stored result, for any turn of its conversation."""
+    found = stored_result(runtime, request)
     limit = _whole(request, "limit", runtime.settings.output_cap_characters, 1, LONGEST_ROUTE_PAGE_CHARACTERS)
-    output = recording.full_output(runtime, item)
+    output = recording.full_output(runtime, found.item)
     offset = _whole(request, "offset", 0, 0, len(output))
     page = _page(output, offset, limit)
-    answer = recording.load_answer(runtime, item)
-    facts = {"ref": own.ref, "tool": item["tool"], "isError": answer["error"] is not None, "output": page}
+    answer = recording.load_answer(runtime, found.item)
+    facts = {"ref": found.call.ref, "tool": found.item["tool"], "isError": answer["error"] is not None, "output": page}
     return Response({**facts, **_place(output, offset, len(page))})
 
 
