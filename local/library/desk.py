@@ -140,9 +140,8 @@ class DirectoryTree:
         """The lock keeps this library's writers apart; anybody else's change is found by looking again."""
         before = self._read[path]
         with suppress(NotFollowed):
-            read = self._top.read(path, self._settings.workspace_bytes)
-            now = None if read is None else hashlib.sha256(read[1]).hexdigest()
-            if now == (None if before is None else before.sha256):
+            now = self._looked_up(path)
+            if (now and (now.kind, now.sha256)) == (before and (before.kind, before.sha256)):
                 return
         raise WorkspaceBusy(
             f"Somebody else changed `{printable(path)}` while it was being written. Nothing was written. Read it "

@@ -185,7 +185,7 @@ def read_file(parent: int, name: bytes, path: str, most: int) -> tuple[Found, by
         if error.errno in (errno.ELOOP, errno.ENXIO):
             _found(path, os.lstat(name, dir_fd=parent))
         raise
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    try:
         found = _found(path, os.fstat(descriptor))
         if found.kind == "folder":
             return found, b""
@@ -196,7 +196,9 @@ def read_file(parent: int, name: bytes, path: str, most: int) -> tuple[Found, by
                 path=path,
             )
         # A file that grows meanwhile is read as far as it went when it was opened.
-        return found, b"".join(read_all(file.fileno(), found.bytes))
+        return found, b"".join(read_all(descriptor, found.bytes))
+    finally:
+        os.close(descriptor)
 
 
 def stored_name(parent: int, name: str) -> bytes:

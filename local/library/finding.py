@@ -97,7 +97,7 @@ def grep(
         "matches": matches,
         "searched": search.searched,
         "matchingFiles": search.matching,
-        "skipped": len(search.skipped),
+        "skipped": len(search.binary) + len(search.unread),
         "truncated": not complete,
         "leftOut": _facts(search.walk),
     }
@@ -113,7 +113,8 @@ class _Grep:
         self.files: list[_Hits] = []
         self.digests: dict[str, str] = {}
         self.searched = self.matching = 0
-        self.skipped: list[str] = []
+        self.binary: list[str] = []
+        self.unread: list[str] = []
         self._stopped = False
 
     def run(self, visits: Iterator[Visit]) -> None:
@@ -136,10 +137,10 @@ class _Grep:
         try:
             read = read_file(visit.parent, visit.name, visit.found.path, self._settings.workspace_bytes)
         except (ToolError, OSError):
-            self.skipped.append(visit.found.path)
+            self.unread.append(visit.found.path)
             return None
         if read is not None and not is_text(read[1]):
-            self.skipped.append(visit.found.path)
+            self.binary.append(visit.found.path)
             return None
         return read[1] if read is not None else None
 
@@ -185,10 +186,11 @@ class _Grep:
             )
         if self._stopped:
             notes.append(f"Time was up after {self.searched:,} files. Give a path or a glob.")
-        if self.skipped:
-            names = ", ".join(map(printable, self.skipped[:NAMES_SHOWN]))
-            more_names = f" and {len(self.skipped) - NAMES_SHOWN:,} more" if len(self.skipped) > NAMES_SHOWN else ""
-            notes.append(f"Not searched, because they are no text or cannot be read: {names}{more_names}.")
+        for why, paths in (("binary", self.binary), ("cannot be read", self.unread)):
+            if paths:
+                names = ", ".join(map(printable, paths[:NAMES_SHOWN]))
+                more_names = f" and {len(paths) - NAMES_SHOWN:,} more" if len(paths) > NAMES_SHOWN else ""
+                notes.append(f"Not searched ({why}): {names}{more_names}.")
         return [*(f"[{note}]" for note in notes), *_left_out(self.walk)]
 
 
