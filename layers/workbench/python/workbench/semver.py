@@ -12,9 +12,10 @@ from functools import total_ordering
 
 VERSION_CHARACTERS = 64
 RULE = "up to three numbers with dots, such as 1.2.0, and perhaps a label such as -beta.1"
-_NUMBER = r"0*(\d{1,9})"
+_NUMBER = r"0*([0-9]{1,9})"
 _LABEL = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
-_VERSION = re.compile(rf"[vV]?{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?(?:-({_LABEL}))?(?:\+({_LABEL}))?")
+PATTERN = rf"[vV]?{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?(?:-({_LABEL}))?(?:\+({_LABEL}))?"
+_VERSION = re.compile(PATTERN)
 
 
 class BadVersion(ValueError):
@@ -23,7 +24,7 @@ class BadVersion(ValueError):
 
 @total_ordering
 class Version:
-    """One version. ``str()`` gives its one spelling; build labels (``+…``) are kept, but order nothing."""
+    """One version. ``str()`` gives its one spelling; a build label (``+…``) only tells two apart that are else one."""
 
     def __init__(self, text: str) -> None:
         """Raises :class:`BadVersion`."""

@@ -49,10 +49,11 @@ class Shelf:
         found = runtime.table.get_many([self.name_key(name) for name in dict.fromkeys(names)])
         return {item["name"]: item for item in found.values() if _is_live(item)}
 
-    def versions(self, runtime: Runtime, wanted: Iterable[tuple[str, str]]) -> dict[str, Item]:
-        """Those of ``wanted`` (name and version) that there are, by name."""
-        found = runtime.table.get_many([self.version_key(*pair) for pair in dict.fromkeys(wanted)])
-        return {item["name"]: item for item in found.values() if _is_live(item)}
+    def versions(self, runtime: Runtime, wanted: Sequence[tuple[str, str]]) -> list[Item | None]:
+        """The item of each of ``wanted`` (name and version), in order; None for one that there is not."""
+        keys = [self.version_key(*pair) for pair in wanted]
+        found = runtime.table.get_many(list(dict.fromkeys(keys)))
+        return [item if (item := found.get(key)) and _is_live(item) else None for key in keys]
 
     def history(self, runtime: Runtime, name: str) -> list[Item]:
         """Every version of ``name``, latest first; empty when there is none."""
@@ -76,20 +77,23 @@ class Shelf:
             known = self.latest(runtime, [name]).get(name)
             version = known["version"] if known else None
         try:
-            found = self.versions(runtime, [(name, version)]).get(name) if version else None
+            found = self.versions(runtime, [(name, version)])[0] if version else None
         except BadVersion:
             found = None
         if found is None:
             raise self.not_found(name, version, [item["version"] for item in self.history(runtime, name)])
         return found
 
-    def pick(self, history: Sequence[Item], version: str) -> Item | None:
-        """That of ``history`` with this version, however it is written; None when there is none, or no version."""
-        try:
-            wanted = Version(version)
-        except BadVersion:
-            return None
-        return next((item for item in history if Version(item["version"]) == wanted), None)
+    def choose(self, runtime: Runtime, name: str, version: str | None) -> tuple[Item, list[str]]:
+        """One version, the latest when None, and every version that there is, latest first. Raises NotFound."""
+        history = self.history(runtime, name)
+        versions = [item["version"] for item in history]
+        chosen = history[0] if history and version is None else None
+        if version is not None:
+            chosen = next((item for item in history if _is_version(item, version)), None)
+        if chosen is None:
+            raise self.not_found(name, version, versions)
+        return chosen, versions
 
     def not_found(self, name: str, version: str | None = None, there: Sequence[str] = ()) -> NotFound:
         """The 404 for a name, or for a version of it when ``there`` are others."""
@@ -181,6 +185,13 @@ class Shelf:
             latest=latest,
             next=str(higher),
         )
+
+
+def _is_version(item: Item, version: str) -> bool:
+    try:
+        return Version(item["version"]) == Version(version)
+    except BadVersion:
+        return False
 
 
 def _is_live(item: Item) -> bool:

@@ -70,6 +70,16 @@ def text(value: Any, field: str, most_bytes: int) -> str:
     return value
 
 
+def number(value: str | None, field: str, default: int, most: int) -> int:
+    """A whole number of the query from 1 to ``most``, or ``default`` when it is missing."""
+    if value is None:
+        return default
+    found = int(value) if value.isascii() and value.isdigit() and len(value) <= len(str(most)) else 0
+    if not 1 <= found <= most:
+        raise InvalidRequest(f"`{field}` must be a whole number from 1 to {most:,}.", field=field)
+    return found
+
+
 def choice(value: Any, field: str, allowed: tuple[str, ...]) -> str:
     """One of ``allowed``."""
     if value not in allowed:

@@ -28,8 +28,14 @@ def calls(runtime: Runtime, turn: TurnId) -> list[Item]:
 
 
 def trace(recorded: Iterable[Item]) -> list[dict[str, Any]]:
-    """One step for each call: tool, kind of step, outcome, error code, start, milliseconds, bytes, refs."""
-    return [{name: item["step"].get(name) for name in _STEP} for item in recorded]
+    """One step for each call and each prompt that was filled in: tool, kind of step, outcome, error code, start, milliseconds, bytes, refs."""
+    return [_step(item["step"]) for item in recorded]
+
+
+def _step(step: Mapping[str, Any]) -> dict[str, Any]:
+    # Which prompt a turn was given stands among its calls.
+    named = {"prompt": step["prompt"]} if "prompt" in step else {}
+    return {name: step.get(name) for name in _STEP} | named
 
 
 def receipt(recorded: Iterable[Item]) -> dict[str, list[dict[str, Any]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from workbench import frontmatter, semver
+from workbench.naming import NAME_RULE, is_name
 
-NAME_CHARACTERS = 64
 DEFAULT_VERSION = "1.0.0"
-NAME_RULE = f"1 to {NAME_CHARACTERS} letters, digits and `- _ . :`, with a letter or digit first"
 
 # `{{ user.name }}` names the variable `user.name`: a name with a dot is still one name.
 _PLACEHOLDER = re.compile(r"\{\{\s*([^\W\d][\w.-]*)\s*\}\}")
-_NAME_MARKS = frozenset("-_.:")
 
 
 class BadPrompt(ValueError):
@@ -35,6 +32,10 @@ class MissingVariables(ValueError):
             f"The prompt `{prompt}` needs {listed}, which {'was' if len(names) == 1 else 'were'} not given."
         )
         self.names = names
+
+
+class RenderedTooLong(ValueError):
+    """The values make more of the template than was asked for."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,22 @@ class Prompt:
         """The variables of the template, each once, in the order in which they first stand there."""
         return list(dict.fromkeys(_PLACEHOLDER.findall(self.template)))
 
-    def render(self, vars: Mapping[str, Any] | None = None) -> str:
+    def render(self, vars: Mapping[str, Any] | None = None, *, longest: int | None = None) -> str:
         """The template with each ``{{ name }}`` replaced by its value.
 
         A text goes in as it is, and is never looked at again: what it holds in braces stays. Anything else goes in as
         JSON. Variables that the template does not have are ignored. Raises :class:`MissingVariables` naming every one
-        that is not given, or given as None.
+        that is not given, or given as None, and :class:`RenderedTooLong` past ``longest`` characters.
         """
         given = vars or {}
         missing = [name for name in self.variables if given.get(name) is None]
         if missing:
             raise MissingVariables(self.name, missing)
         values = {name: _as_text(given[name]) for name in self.variables}
+        # Asked before anything is put together: a long value may stand in a template a thousand times.
+        length = sum(len(values[name]) for name in _PLACEHOLDER.findall(self.template))
+        if longest is not None and length + len(self.template) > longest:
+            raise RenderedTooLong(f"With these values the prompt has more than {longest:,} characters.")
         return _PLACEHOLDER.sub(lambda found: values[found[1]], self.template)
 
 
@@ -99,16 +104,6 @@ def load_prompt_file(path: str | Path) -> Prompt:
         return define_prompt(name, document.body.strip("\n"), version)
     except BadPrompt as error:
         raise BadPrompt(f"{file}: {error}") from None
-
-
-def is_name(text: object) -> bool:
-    """True when a prompt may have this name."""
-    return (
-        isinstance(text, str)
-        and 0 < len(text) <= NAME_CHARACTERS
-        and text[0].isalnum()
-        and all(sign in _NAME_MARKS or sign.isalnum() or unicodedata.combining(sign) for sign in text)
-    )
 
 
 def _as_text(value: Any) -> str:

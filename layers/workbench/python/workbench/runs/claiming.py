@@ -25,6 +25,8 @@ from workbench.runs.plan import Mount, Plan, Source
 from workbench.runs.protocol import HOLD_SECONDS, LEAVE, WAIT
 from workbench.runtime import Runtime
 from workbench.settings import MIB, Settings
+from workbench.skills import mounting as skill_files
+from workbench.skills.store import BytesGone
 from workbench.table import ConditionFailed
 from workbench.workspace.storage import head as lease
 from workbench.workspace.storage.head import Head
@@ -120,6 +122,10 @@ def _take(runtime: Runtime, sandbox: str, record: Item) -> dict[str, Any] | None
         # The run was stopped, its token replaced, or another sandbox of it was faster: look again.
         lease.release(runtime, conversation, head.fence)
         return None
+    except BytesGone:
+        lease.release(runtime, conversation, head.fence)
+        verdict.stop_run(runtime, run, "a skill that it names was withdrawn", record["attempt"])
+        return LEAVE
     except BaseException:
         lease.release(runtime, conversation, head.fence)
         raise
@@ -145,8 +151,8 @@ def _note_busy(runtime: Runtime, record: Item, busy: WorkspaceBusy) -> None:
 
 def _plan(runtime: Runtime, record: Item, head: Head) -> Plan:
     """The run's plan, stored under its fence, so that no other claim of the run can change it."""
-    mounts = [*plan.from_entries(runtime.workspaces.manifest(head).entries()), *_inputs(record), _program(record)]
-    made = plan.build(mounts)
+    mounts = [*plan.from_entries(runtime.workspaces.manifest(head).entries()), *_inputs(runtime, record)]
+    made = plan.build([*mounts, _program(record)])
     runtime.clients.s3.put_object(
         Bucket=runtime.settings.workspace_bucket,
         Key=plan_key(record["conversation"], record["run"], head.fence),
@@ -160,17 +166,15 @@ def plan_key(conversation: str, run: str, fence: int) -> str:
     return f"{staging_prefix(conversation, run)}plan-{fence}"
 
 
-def _inputs(record: Item) -> list[Mount]:
-    return [
-        Mount(
-            stored["root"],
-            stored["path"],
-            0o444,
-            stored["sha256"],
-            Source(stored["place"], stored["key"], 0, stored["bytes"]),
-        )
-        for stored in record["inputs"]
-    ]
+def _inputs(runtime: Runtime, record: Item) -> list[Mount]:
+    mounts: list[Mount] = []
+    for stored in record["inputs"]:
+        if stored["root"] == skill_files.ROOT:
+            mounts += skill_files.mounts(runtime, stored)
+            continue
+        source = Source(stored["place"], stored["key"], 0, stored["bytes"])
+        mounts.append(Mount(stored["root"], stored["path"], 0o444, stored["sha256"], source))
+    return mounts
 
 
 def _program(record: Item) -> Mount:

@@ -21,6 +21,7 @@ from workbench.keys import call_key
 from workbench.operations import Item
 from workbench.runs.items import staging_prefix
 from workbench.runtime import Runtime
+from workbench.skills import mounting
 from workbench.tools.recording import full_output
 from workbench.workspace.paths import printable
 
@@ -42,11 +43,11 @@ class Wish:
     version: int | None = None
 
 
-def resolve(turn: Turn, artifacts: Sequence[Wish], results: Sequence[str]) -> list[Item]:
+def resolve(turn: Turn, artifacts: Sequence[Wish], results: Sequence[str], skills: Sequence[str] = ()) -> list[Item]:
     """The inputs as the run's record keeps them, authorised and with paths of their own. Raises ToolError."""
     found = _artifacts(turn, artifacts)
     _check_results(turn, results)
-    stored: list[Item] = []
+    stored: list[Item] = mounting.inputs(turn, skills)
     taken: set[str] = set()
     for artifact, version in found:
         path = _distinct(_artifact_path(artifact, version), taken)
@@ -69,7 +70,7 @@ def resolve(turn: Turn, artifacts: Sequence[Wish], results: Sequence[str]) -> li
 
 
 def refuse_unavailable(kind: str, names: Sequence[str]) -> None:
-    """Documents and skills that this turn has not got are refused by name; which of them exist is not said."""
+    """Documents that this turn has not got are refused by name; which of them exist is not said."""
     if names:
         shown = ", ".join(f"`{printable(name[:SHOWN_CHARACTERS])}`" for name in names)
         raise ToolError(

@@ -70,9 +70,8 @@ def run_code(
     """  # noqa: E501 - a parameter's description is one line
     inputs.refuse_unavailable("files", files)
     inputs.refuse_unavailable("passages", passages)
-    inputs.refuse_unavailable("skills", skills)
     wishes = [inputs.Wish(wanted.id, wanted.version) for wanted in artifacts]
-    order = Order(code.encode(), language, timeout_seconds, inputs.resolve(turn, wishes, tool_results))
+    order = Order(code.encode(), language, timeout_seconds, inputs.resolve(turn, wishes, tool_results, skills))
     begin(turn, order)
     return _wait(turn)
 

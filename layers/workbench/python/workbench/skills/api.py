@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any
 
 from workbench import uploads
@@ -12,12 +11,13 @@ from workbench.errors import InvalidRequest, TooLarge
 from workbench.http import Request, Response
 from workbench.ids import TurnId
 from workbench.logs import audit
+from workbench.naming import NAME_RULE, composed, is_name
 from workbench.operations import Item
 from workbench.runtime import Runtime
 from workbench.skills import permission, store, zipped
 from workbench.skills.bundle import Bundle, BundleTooLarge
 from workbench.skills.matching import Candidate, match_skills
-from workbench.skills.skill_file import NAME_RULE, BadSkill, is_name
+from workbench.skills.skill_file import BadSkill
 
 LISTED_AT_ONCE, LISTED_AT_MOST = 100, 1_000
 # A function's answer has 6 MB: what does not fit is reached with `after`.
@@ -60,7 +60,7 @@ def keep(runtime: Runtime, bundle: Bundle) -> tuple[Item, bool]:
 
 def list_skills(runtime: Runtime, request: Request) -> Response:
     """``GET /v1/skills?limit=&after=``: every skill in its latest version, by name."""
-    limit = _limit(request.query.get("limit"))
+    limit = fields.number(request.query.get("limit"), "limit", LISTED_AT_ONCE, LISTED_AT_MOST)
     listed: list[dict[str, Any]] = []
     room = ANSWER_BYTES
     # One more than asked for tells whether there are more.
@@ -75,14 +75,7 @@ def list_skills(runtime: Runtime, request: Request) -> Response:
 
 def show(runtime: Runtime, request: Request) -> Response:
     """``GET /v1/skills/{name}?version=``: one version, the latest when left out, and which others there are."""
-    name, version = _name(request), request.query.get("version")
-    history = store.SHELF.history(runtime, name)
-    if not history:
-        raise store.SHELF.not_found(name)
-    versions = [item["version"] for item in history]
-    chosen = history[0] if version is None else store.SHELF.pick(history, version)
-    if chosen is None:
-        raise store.SHELF.not_found(name, version, versions)
+    chosen, versions = store.SHELF.choose(runtime, _name(request), request.query.get("version"))
     return Response({"skill": {**store.shown(chosen), "versions": versions}})
 
 
@@ -108,7 +101,7 @@ def match(runtime: Runtime, request: Request) -> Response:
 
 
 def _name(request: Request) -> str:
-    name = unicodedata.normalize("NFC", request.parameters["name"])
+    name = composed(request.parameters["name"])
     if not is_name(name):
         raise InvalidRequest(f"That is no name of a skill. A name is {NAME_RULE}.", field="name")
     return name
@@ -126,12 +119,3 @@ def _body(runtime: Runtime, request: Request) -> bytes:
             allowed=allowed,
         )
     return request.body
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return LISTED_AT_ONCE
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
-    if not 1 <= number <= LISTED_AT_MOST:
-        raise InvalidRequest(f"`limit` must be a whole number from 1 to {LISTED_AT_MOST:,}.", field="limit")
-    return number

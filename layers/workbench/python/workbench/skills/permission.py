@@ -36,7 +36,8 @@ def pin(runtime: Runtime, asked: Sequence[str]) -> list[Offered]:
         wanted[name] = version, text
     latest = [name for name, (version, _text) in wanted.items() if version is None]
     exact = [(name, version) for name, (version, _text) in wanted.items() if version is not None]
-    found = (SHELF.latest(runtime, latest) if latest else {}) | (SHELF.versions(runtime, exact) if exact else {})
+    found = SHELF.latest(runtime, latest) if latest else {}
+    found |= {item["name"]: item for item in SHELF.versions(runtime, exact) if item} if exact else {}
     for name, (_version, text) in wanted.items():
         if name not in found:
             raise InvalidRequest(f"There is no skill `{printable(text)}`. Leave it out of `skills`.", field="skills")
@@ -50,9 +51,7 @@ def pins(turn_item: Mapping[str, Any]) -> dict[str, str]:
 
 def usable(runtime: Runtime, turn_item: Mapping[str, Any]) -> list[Item]:
     """The versions that a turn may use now, in the order in which it was offered them."""
-    pinned = pins(turn_item)
-    found = SHELF.versions(runtime, pinned.items())
-    return [found[name] for name in pinned if name in found]
+    return [item for item in SHELF.versions(runtime, list(pins(turn_item).items())) if item]
 
 
 def require(turn: Turn, names: Sequence[str], argument: str) -> list[Item]:
@@ -62,7 +61,8 @@ def require(turn: Turn, names: Sequence[str], argument: str) -> list[Item]:
     """
     pinned = pins(turn.item)
     wanted = list(dict.fromkeys(names))
-    found = SHELF.versions(turn.runtime, [(name, pinned[name]) for name in wanted if name in pinned])
+    asked = [(name, pinned[name]) for name in wanted if name in pinned]
+    found = {item["name"]: item for item in SHELF.versions(turn.runtime, asked) if item} if asked else {}
     refused = [name for name in wanted if name not in found]
     if refused:
         raise refusal(refused, argument)

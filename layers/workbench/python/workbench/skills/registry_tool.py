@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from workbench.errors import ToolError
+from workbench.naming import NAME_CHARACTERS
 from workbench.skills import loading
 from workbench.skills.bundle import FILES, is_left_out
-from workbench.skills.skill_file import NAME_CHARACTERS, Skill
+from workbench.skills.skill_file import Skill
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool, tool
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -11,18 +10,13 @@ from typing import Any
 
 from workbench import frontmatter, semver
 from workbench.frontmatter import BadFrontmatter
+from workbench.naming import NAME_CHARACTERS, NAME_RULE, composed, is_name
 from workbench.semver import BadVersion
 
 SKILL_FILE = "SKILL.md"
-NAME_CHARACTERS = 64
 DESCRIPTION_CHARACTERS = 1_024
 DEFAULT_VERSION = "0.1.0"
 
-NAME_RULE = (
-    f"1 to {NAME_CHARACTERS} letters, digits, blanks and `- _ . : + & ' ( )`, with a letter or digit first and no "
-    "blank last"
-)
-_NAME_MARKS = frozenset(" -_.:+&'()")
 _LINE = re.compile(r"\s+")
 
 
@@ -85,23 +79,12 @@ def parse_skill_file(content: str | bytes, path: str | PurePath | None = None) -
     )
 
 
-def is_name(text: object) -> bool:
-    """True when a skill may have this name: a folder of the sandbox, a part of a route, a word to write after ``$``."""
-    return (
-        isinstance(text, str)
-        and 0 < len(text) <= NAME_CHARACTERS
-        and text[0].isalnum()
-        and not text.endswith(" ")
-        and all(sign in _NAME_MARKS or sign.isalnum() or unicodedata.combining(sign) for sign in text)
-    )
-
-
 def _name(value: Any, path: str | None) -> str:
     if value is None or value == "":
         raise BadName("The frontmatter has no `name`. Add one, such as `name: fill-forms`.", path)
     if not isinstance(value, str):
         raise BadName(f"`name` must be a text, not {_kind(value)}.", path)
-    name = unicodedata.normalize("NFC", value.strip())
+    name = composed(value.strip())
     if len(name) > NAME_CHARACTERS:
         raise BadName(f"`name` has {len(name):,} characters and {NAME_CHARACTERS} are allowed. Shorten it.", path)
     if not is_name(name):

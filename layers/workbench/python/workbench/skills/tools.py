@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from workbench.errors import ToolError
+from workbench.naming import NAME_CHARACTERS
 from workbench.skills import loading, permission, store
-from workbench.skills.skill_file import NAME_CHARACTERS
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
 from workbench.workspace.paths import printable

@@ -31,6 +31,7 @@ TABLE: dict[str, dict[str, str]] = {
     "export_artifact": {"1.0.0": f"{_ARTIFACTS}:export_artifact_1", "2.0.0": f"{_ARTIFACTS}:export_artifact"},
     "list_artifacts": {"1.0.0": f"{_ARTIFACTS}:list_artifacts"},
     "read_artifact": {"1.0.0": f"{_ARTIFACTS}:read_artifact"},
+    "load_skill": {"1.0.0": "workbench.skills.tools:load_skill"},
 }
 
 _loaded: dict[tuple[str, str], Tool] = {}
