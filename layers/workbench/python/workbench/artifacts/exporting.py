@@ -10,7 +10,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.artifacts import access, billing, model, store
+from workbench.artifacts import access, billing, items, model, store
+from workbench.artifacts.items import Stored
 from workbench.artifacts.model import Artifact, Kind, Origin
 from workbench.conversations.conversation import DAY_SECONDS
 from workbench.conversations.people import not_erasing
@@ -145,11 +146,24 @@ def _operations(
     facts: dict[str, Any] = {"kind": kind, "name": wanted.name, "mediaType": wanted.media_type, "origin": wanted.origin}
     facts["source"] = _source(turn, wanted, identifier, number) if model.has_source(kind) else None
     caller, size = turn.caller, len(wanted.data)
+    stored = Stored(
+        artifact=identifier,
+        number=number,
+        name=wanted.name,
+        media_type=wanted.media_type,
+        bytes=size,
+        sha256=wanted.sha256,
+        at=now,
+        owner=caller.user,
+        department=caller.department,
+        turn=str(turn.id),
+        expires=expires,
+    )
     operations = [check(head_key(turn.conversation), ACTIVE), not_erasing(caller.user)]
     operations.append(billing.change(caller.department, caller.user, size, now))
-    operations.append(put(_version_item(turn, wanted, identifier, number, now, expires), ABSENT))
+    operations.append(put(items.version_item(stored), ABSENT))
     if old is None:
-        operations += [put(item, ABSENT) for item in _new_items(turn, facts, identifier, now, expires)]
+        operations += [put(item, ABSENT) for item in _new_items(turn, facts, stored)]
     else:
         operations += _changed(turn, facts, old, number, expires)
     entry = {**facts, "artifact": identifier, "version": number, "sha256": wanted.sha256, "at": now}
@@ -158,45 +172,12 @@ def _operations(
     return operations
 
 
-def _version_item(turn: Turn, wanted: Export, identifier: str, number: int, now: float, expires: float) -> Item:
-    pk, sk = store.version_key(identifier, number)
-    return {
-        "PK": pk,
-        "SK": sk,
-        "version": number,
-        "bytes": len(wanted.data),
-        "sha256": wanted.sha256,
-        "at": now,
-        "turn": str(turn.id),
-        "owner": turn.caller.user,
-        "department": turn.caller.department,
-        "name": wanted.name,
-        "mediaType": wanted.media_type,
-        "expiresAt": expires,
-        "ttl": int(expires + billing.LATE_SECONDS),
-    }
-
-
-def _new_items(turn: Turn, facts: dict[str, Any], identifier: str, now: float, expires: float) -> list[Item]:
-    pk, sk = artifact_key(identifier)
-    pointer_pk, pointer_sk = store.pointer_key(turn.conversation, identifier)
-    meta = {
-        "PK": pk,
-        "SK": sk,
-        **facts,
-        "owner": turn.caller.user,
-        "department": turn.caller.department,
-        "conversation": turn.conversation,
-        "turn": str(turn.id),
-        "createdAt": now,
-        "highest": 1,
-        "keptThrough": 0,
-        "sharing": model.Sharing().as_dict(),
-        "ttl": int(expires + billing.LATE_SECONDS),
-        "gsi1pk": f"P#{turn.caller.user}",
-        "gsi1sk": pk,
-    }
-    pointer = {"PK": pointer_pk, "SK": pointer_sk, "turn": str(turn.id), "at": now, "ttl": int(expires)}
+def _new_items(turn: Turn, facts: dict[str, Any], stored: Stored) -> list[Item]:
+    meta = items.meta_item(
+        stored, kind=facts["kind"], origin=facts["origin"], source=facts["source"], conversation=turn.conversation
+    )
+    pk, sk = store.pointer_key(turn.conversation, stored.artifact)
+    pointer = {"PK": pk, "SK": sk, "turn": stored.turn, "at": stored.at, "ttl": meta["ttl"]}
     return [meta, pointer]
 
 

@@ -24,6 +24,7 @@ Origin = Literal["sandbox_export", "model_output", "tool_output", "upload"]
 SANDBOX_EXPORT: Origin = "sandbox_export"
 MODEL_OUTPUT: Origin = "model_output"
 TOOL_OUTPUT: Origin = "tool_output"
+UPLOAD: Origin = "upload"
 # Captures and uploads are never attached to a reply.
 ATTACHED_ORIGINS = frozenset({SANDBOX_EXPORT, MODEL_OUTPUT})
 
@@ -87,7 +88,7 @@ class Version:
     bytes: int
     sha256: str
     at: float
-    turn: str
+    turn: str | None
     name: str
     media_type: str
     expires_at: float | None
@@ -110,7 +111,7 @@ class Artifact:
     """An artifact as it stands at one moment: ``versions`` holds what has not expired, oldest first.
 
     ``highest`` is the last number given, ``kept_through`` the last one attached (0 for none), ``retired`` the deletion
-    that put it into its grace period. An upload has no conversation.
+    that put it into its grace period. An upload has no conversation and no turn.
     """
 
     id: str
@@ -121,7 +122,7 @@ class Artifact:
     owner: str
     department: str
     conversation: str | None
-    turn: str
+    turn: str | None
     created_at: float
     highest: int
     kept_through: int

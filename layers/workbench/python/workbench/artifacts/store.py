@@ -108,7 +108,9 @@ def read(runtime: Runtime, artifact: str, number: int) -> bytes | None:
 # ---------------------------------------------------------------- writing
 
 
-def put_bytes(runtime: Runtime, artifact: str, first_number: int, data: bytes, media_type: str) -> int:
+def put_bytes(
+    runtime: Runtime, artifact: str, first_number: int, data: bytes, media_type: str, retention: str = UNATTACHED
+) -> int:
     """Store a version's bytes under the first free number from ``first_number`` on; returns that number.
 
     Two exports to one artifact at once get two numbers: neither may overwrite what the other is about to name.
@@ -120,7 +122,7 @@ def put_bytes(runtime: Runtime, artifact: str, first_number: int, data: bytes, m
                 Key=object_key(artifact, number),
                 Body=data,
                 ContentType=media_type,
-                Tagging=f"retention={UNATTACHED}",
+                Tagging=f"retention={retention}",
                 IfNoneMatch="*",
             )
         except ClientError as error:
