@@ -55,6 +55,7 @@ WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionChe
 CONVERSATIONS, RUNS, SANDBOXES, POOL = "C#*", "R#*", "SBX#*", "POOL"
 ARTIFACTS, PEOPLE, USAGE = "A#*", "P#*", "U#*"
 UPLOADS = "UP#*"
+SKILLS, SKILL_NAMES, PROMPTS, PROMPT_NAMES = "SKILL#*", "SKILLS", "PROMPT#*", "PROMPTS"
 KEYS_OF_CONTENT = "Keys end in a content hash or the id of a conversation, which do not exist at deployment"
 
 
@@ -111,6 +112,8 @@ TAKE_UPLOADS = (
 )
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
+SKILL_ITEMS = items("SkillVersions", "dynamodb:BatchGetItem", of=(SKILLS,))
+READ_SKILLS = workspace_objects("ReadSkills", "s3:GetObject", under=("skills",))
 # Nothing may be made for a person while everything of theirs is being erased.
 PERSON_FENCE = items("PersonFence", "dynamodb:ConditionCheckItem", of=(PEOPLE,))
 # Stored bytes are added to and taken off the bill of the owner's department.
@@ -166,6 +169,7 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("RunItems", *READ_ITEMS, *WRITE_ITEMS, of=(RUNS, POOL)),
         items("PlaceOfARun", "dynamodb:DeleteItem", of=(CONVERSATIONS,)),
         ARTIFACT_ITEMS,
+        SKILL_ITEMS,
         workspace_objects("StageTheProgram", "s3:PutObject", under=STAGED),
         START_RUNS,
     ),
@@ -184,6 +188,7 @@ TOOL_GRANTS: dict[str, tuple[Grant, ...]] = {
     "run_javascript": (EVALUATE_JAVASCRIPT,),
     "list_artifacts": (ARTIFACT_ITEMS,),
     "read_artifact": (ARTIFACT_ITEMS, *READ_ARTIFACTS),
+    "load_skill": (SKILL_ITEMS, READ_SKILLS),
 }
 
 # Functions that are no tools: the API's groups of routes and the internal ones.
@@ -196,6 +201,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
     ),
     "turns": (
         items("TurnItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
+        items("OfferedSkills", "dynamodb:BatchGetItem", of=(SKILLS, SKILL_NAMES)),
         items("ExpiredVersions", "dynamodb:BatchWriteItem", of=(ARTIFACTS, CONVERSATIONS)),
         artifact_objects("AttachFiles", "s3:PutObjectTagging"),
         # Finishing thins a history that is past its limits.
@@ -250,11 +256,31 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         workspace_objects("Workspaces", "s3:GetObject", "s3:PutObject", under=("conversations", *STAGED)),
         LIST_WORKSPACES,
         *READ_ARTIFACTS,
+        READ_SKILLS,
         answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat"),
     ),
     "task_stopped": (
         items("SandboxItems", *READ_ITEMS, "dynamodb:UpdateItem", of=(RUNS, SANDBOXES)),
         STOP_RUNS,
+    ),
+    "skills": (
+        items("SkillItems", *READ_ITEMS, "dynamodb:PutItem", "dynamodb:UpdateItem", of=(SKILLS, SKILL_NAMES)),
+        # Matching for a turn asks which skills it was offered.
+        items("SkillsOfATurn", "dynamodb:BatchGetItem", of=(CONVERSATIONS,)),
+        workspace_objects("KeepSkills", "s3:PutObject", "s3:DeleteObject", under=("skills",)),
+        *TAKE_UPLOADS,
+    ),
+    "prompts": (
+        items("PromptItems", *READ_ITEMS, "dynamodb:PutItem", "dynamodb:UpdateItem", of=(PROMPTS, PROMPT_NAMES)),
+        # The turn's trace says which prompt was used, and a conversation keeps the variant that it was given.
+        items(
+            "PromptsOfATurn",
+            "dynamodb:GetItem",
+            "dynamodb:BatchGetItem",
+            "dynamodb:PutItem",
+            "dynamodb:ConditionCheckItem",
+            of=(CONVERSATIONS,),
+        ),
     ),
     "usage": (items("ReadBills", "dynamodb:Query", of=(USAGE,)),),
     "artifact_removed": (items("RemovedArtifacts", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(ARTIFACTS,)), BILL),

@@ -19,6 +19,7 @@ from workbench.tools.openapi_shapes import (
     NUMBER,
     RESULT_REF,
     RUN_ID,
+    SEMVER,
     SHA256,
     TEXT,
     TIME,
@@ -50,7 +51,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "v": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
     "w": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
     "user": NAME,
-    "name": {"type": "string", "minLength": 1},
+    "name": told({"type": "string", "minLength": 1}, "The name of a skill or a prompt."),
     "tool": told({"type": "string", "minLength": 1}, "A tool's name."),
 }
 
@@ -88,6 +89,16 @@ _CONVERSATION = record({"conversation": named("Conversation")})
 _PATH = Query("path", {"type": "string", "minLength": 1}, "Workspace path, percent-encoded once.", required=True)
 _BATCH = {"type": "integer", "minimum": 1, "maximum": 5_000}
 _PAGE = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
+_NAMES_PAGED = (
+    Query("limit", {"type": "integer", "minimum": 1, "maximum": 1_000}, "At most so many; 100 when left out."),
+    Query("after", {"type": "string", "minLength": 1}, "Only names behind this one."),
+)
+_OF_VERSION = Query("version", TEXT, "The version to show; the latest when left out.")
+
+
+def _withdrawn(what: str) -> Schema:
+    return record({what: record({"name": TEXT, "withdrawn": told(array(TEXT), "The versions that there were.")})})
+
 
 ROUTES_DESCRIBED: dict[str, Described] = {
     "POST /v1/conversations": Described(
@@ -247,6 +258,60 @@ ROUTES_DESCRIBED: dict[str, Described] = {
             {"for": choice("document", "file", "skill")},
             {"bytes": or_null(COUNT), "sha256": or_null(SHA256), "mediaType": or_null(TEXT)},
         ),
+    ),
+    "PUT /v1/skills/{name}": Described(
+        "Push a skill", record({"skill": named("Skill"), "created": FLAG}), raw=True, failures=(404, 409)
+    ),
+    "GET /v1/skills": Described(
+        "List the skills",
+        record({"skills": array(named("Skill"))}, {"next": told(TEXT, "Ask again with this as `after`.")}),
+        query=_NAMES_PAGED,
+    ),
+    "GET /v1/skills/{name}": Described(
+        "Show a skill", record({"skill": named("Skill")}), query=(_OF_VERSION,), failures=(404,)
+    ),
+    "DELETE /v1/skills/{name}": Described("Withdraw a skill", _withdrawn("skill"), failures=(404, 409)),
+    "POST /v1/skills/match": Described(
+        "Match skills to a text",
+        record({"matches": array(record({"name": TEXT, "score": NUMBER, "mentioned": FLAG}))}),
+        body=record({"text": TEXT}, {"turn": or_null(TURN_ID)}),
+        failures=(404, 409),
+    ),
+    "PUT /v1/prompts/{name}": Described(
+        "Publish a prompt",
+        record({"prompt": named("Prompt"), "created": FLAG}),
+        body=record({"template": TEXT}, {"version": or_null(SEMVER)}),
+        failures=(409,),
+    ),
+    "GET /v1/prompts": Described(
+        "List the prompts",
+        record({"prompts": array(named("Prompt"))}, {"next": told(TEXT, "Ask again with this as `after`.")}),
+        query=_NAMES_PAGED,
+    ),
+    "GET /v1/prompts/{name}": Described(
+        "Show a prompt", record({"prompt": named("Prompt")}), query=(_OF_VERSION,), failures=(404,)
+    ),
+    "DELETE /v1/prompts/{name}": Described("Withdraw a prompt", _withdrawn("prompt"), failures=(404, 409)),
+    "POST /v1/prompts/{name}/render": Described(
+        "Fill in a prompt",
+        record({"text": TEXT, "name": TEXT, "version": TEXT}),
+        body=record(
+            {},
+            {
+                "vars": or_null(told(ANYTHING, "Texts go in as they are, anything else as JSON.")),
+                "version": or_null(SEMVER),
+                "variants": or_null(
+                    array(
+                        record({"name": TEXT}, {"version": or_null(SEMVER), "weight": or_null(NUMBER)}),
+                        minItems=1,
+                        maxItems=20,
+                    )
+                ),
+                "conversation": or_null(CONVERSATION_ID),
+                "turn": or_null(TURN_ID),
+            },
+        ),
+        failures=(404, 409),
     ),
     "GET /v1/usage": Described(
         "Show what a department stores",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workbench import semver
+
 Schema = dict[str, Any]
 
 PART = r"[A-Za-z0-9_-]{1,64}"
@@ -102,6 +104,7 @@ APPROVAL_ID = ids(rf"apr_{PART}\.{PART}\.{PART}")
 CALL_ID = ids(PART)
 ARTIFACT_ID = ids(PART)
 UPLOAD_ID = ids(PART)
+SEMVER = told({**ids(semver.PATTERN), "maxLength": semver.VERSION_CHARACTERS}, f"{semver.RULE[0].upper()}{semver.RULE[1:]}.")
 
 
 # ---------------------------------------------------------------- failures and tool answers
@@ -153,14 +156,20 @@ _STEP = record(
     {
         "callId": CALL_ID,
         "tool": TEXT,
-        "step": choice(*STEPS, "unknown"),
+        "step": choice(*STEPS, "unknown", "prompt"),
         "outcome": choice(*OUTCOMES),
         "code": or_null(TEXT),
         "at": TIME,
         "milliseconds": NUMBER,
         "refs": array(RESULT_REF),
     },
-    {"bytes": COUNT},
+    {
+        "bytes": COUNT,
+        "prompt": told(
+            record({"name": TEXT, "version": TEXT, "asked": TEXT}),
+            "Of the step `prompt`: which prompt was filled in, and the name that was asked for.",
+        ),
+    },
 )
 
 _RECEIPT = record(
@@ -207,7 +216,7 @@ _TURN_TO_OPEN = record(
     {
         "model": record({}, {"name": NAME, "vision": FLAG}),
         "knowledge": told(NAMES, "Ids of documents and collections that the turn may use."),
-        "skills": told(NAMES, "Names of skills that the turn may load."),
+        "skills": told(NAMES, "Skills that the turn may load: `name`, or `name@version`; the latest when left out."),
         "parent": told(TURN_ID, "The turn that delegates to this one."),
     },
 )
@@ -253,6 +262,21 @@ _ARTIFACT = record(
         "source": or_null(ANYTHING),
     },
     {"run": RUN_ID},
+)
+
+_SKILL = record(
+    {
+        "name": TEXT,
+        "version": TEXT,
+        "description": TEXT,
+        "files": array(record({"path": TEXT, "bytes": COUNT})),
+    },
+    {"versions": told(array(TEXT), "Every version there is, latest first.")},
+)
+
+_PROMPT = record(
+    {"name": TEXT, "version": TEXT, "variables": told(array(TEXT), "What the template asks for.")},
+    {"template": TEXT, "versions": told(array(TEXT), "Every version there is, latest first.")},
 )
 
 _RUN = record(
@@ -317,6 +341,8 @@ COMPONENTS: dict[str, Schema] = {
         }
     ),
     "Step": _STEP,
+    "Skill": _SKILL,
+    "Prompt": _PROMPT,
     "Receipt": _RECEIPT,
     "Reply": _REPLY,
     "File": _FILE,
