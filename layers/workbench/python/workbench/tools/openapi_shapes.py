@@ -104,7 +104,7 @@ APPROVAL_ID = ids(rf"apr_{PART}\.{PART}\.{PART}")
 CALL_ID = ids(PART)
 ARTIFACT_ID = ids(PART)
 UPLOAD_ID = ids(PART)
-SEMVER = told({**ids(semver.PATTERN), "maxLength": semver.VERSION_CHARACTERS}, f"{semver.RULE[0].upper()}{semver.RULE[1:]}.")
+SEMVER = told({**ids(semver.PATTERN), "maxLength": semver.VERSION_CHARACTERS}, f"A version: {semver.RULE}.")
 
 
 # ---------------------------------------------------------------- failures and tool answers
