@@ -46,6 +46,8 @@ MORE_THAN_A_SCHEMA = {
     "results_get_result",
     "artifacts_list_artifacts",
     "usage_show",
+    "uploads_create",
+    "captures_capture",
 }
 # These start work that goes on behind the request.
 SLOW = {"call_run_code", "people_erase", "conversations_delete", "conversations_restore"}

@@ -25,9 +25,10 @@ from workbench.workspace.text.seen import Seen
 
 
 def capture(runtime: Runtime, request: Request) -> Response:
-    """``POST /v1/results/{ref}/capture``: the whole output as an artifact of the turn's person; 200 when it is one.
+    """``POST /v1/results/{ref}/capture``: the whole output as an artifact of the turn's person.
 
-    It is never attached to a reply, and expires like every file that none carries.
+    It is never attached to a reply, and expires like every file that none carries. Captured again under the same name
+    in the same turn, it is the first one.
     """
     body = request.json() if request.body else {}
     given = body.get("name")
@@ -51,7 +52,7 @@ def capture(runtime: Runtime, request: Request) -> Response:
         made = store.find(runtime, done.artifact)
         if made is not None:
             audit("artifact.capture", artifact=done.artifact, ref=found.call.ref, bytes=done.bytes)
-            return Response({"artifact": made.as_dict()}, 200 if done.repeated else 201)
+            return Response({"artifact": made.as_dict()}, 201)
     raise Conflict("The turn or its person keeps changing. Capture the result a little later.", retryAfterSeconds=5)
 
 
