@@ -103,7 +103,11 @@ class Directory:
                             "changed. Send the call again later."
                         ) from None
                 self._clock.sleep(_LOCK_PAUSE_SECONDS)
-            yield Top(descriptor)
+            try:
+                yield Top(descriptor)
+            finally:
+                # Closing alone would leave it with a child that was forked meanwhile.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
 
