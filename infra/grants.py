@@ -294,6 +294,26 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         artifact_objects("EraseFiles", "s3:DeleteObjectVersion"),
         BILL,
     ),
+    "reconciler": (
+        Grant("AllKeysOfTheIndex", ("dynamodb:Scan",), lambda places: [f"{places.table}/index/gsi1"]),
+        items("OwnersOfObjects", *READ_ITEMS, of=(CONVERSATIONS, ARTIFACTS, RUNS, PEOPLE, POOL, "COL#*", "SKILL#*")),
+        items("StalledWork", *WRITE_ITEMS, "dynamodb:DeleteItem", of=(CONVERSATIONS, RUNS, POOL)),
+        items("OverdueRecords", "dynamodb:UpdateItem", "dynamodb:BatchWriteItem", of=(CONVERSATIONS, ARTIFACTS)),
+        *READ_WORKSPACES,
+        workspace_objects(
+            "RemoveWhatNothingNames", "s3:DeleteObject", under=("conversations", "results", "indexes", "skills")
+        ),
+        LIST_ARTIFACTS,
+        LIST_VERSIONS,
+        Grant(
+            "RemoveFilesThatNothingNames",
+            ("s3:DeleteObjectVersion",),
+            lambda places: [f"{places.artifacts}/{folder}/*" for folder in ("artifacts", "documents")],
+            because=KEYS_OF_CONTENT,
+        ),
+        START_DELETION,
+        BILL,
+    ),
 }
 
 

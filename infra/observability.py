@@ -21,7 +21,8 @@ HALF_WIDTH = 12
 class Observability(Construct):
     """Alarms go to the topic of cdk.json's ``alarmTopicArn``; without one they only change colour.
 
-    ``answering`` functions have a caller, who sees their failures as 5xx; ``background`` ones have none.
+    ``answering`` functions have a caller, who sees their failures as 5xx; ``background`` ones have none. ``reconciler``
+    are its daily counts by name, ReconcilerFailed among them.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Observability(Construct):
         background: Mapping[str, lambda_.IFunction],
         machines: Mapping[str, sfn.StateMachine],
         table: dynamodb.ITable,
+        reconciler: Mapping[str, cloudwatch.IMetric],
         alarm_topic_arn: str | None,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -62,6 +64,12 @@ class Observability(Construct):
                 more_than=3,
                 means=f"Executions of {machine} fail; the run or the conversation they are named after is unfinished",
             )
+        self._alarm(
+            "NotReconciled",
+            reconciler["ReconcilerFailed"],
+            more_than=0,
+            means="Something that nothing names could not be removed; the log of the function reconciler names it",
+        )
         units = [table.metric_consumed_read_capacity_units(), table.metric_consumed_write_capacity_units()]
         latencies = [api.metric_latency(period=FIVE_MINUTES, statistic=share) for share in ("p50", "p99")]
         durations = [made.metric_duration(statistic="p99", label=function) for function, made in answering.items()]
@@ -77,6 +85,7 @@ class Observability(Construct):
             _graph("Workflows started", started),
             _graph("Workflows failed", failures),
             _graph("Table units", units),
+            _graph("Found by the reconciler", list(reconciler.values())),
             _graph("Throttles of the account", [throttles]),
         )
 

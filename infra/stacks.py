@@ -24,7 +24,7 @@ from infra.sandbox import Sandbox
 from infra.settings import LOG_RETENTION, DeploymentSettings
 from infra.storage import Storage
 from infra.tools import Tools
-from infra.workflows import DELETE_CONVERSATION, RUN_CODE, machine_arn
+from infra.workflows import DELETE_CONVERSATION, RECONCILE, RUN_CODE, machine_arn
 from workbench.tools.contract import Tool
 
 
@@ -86,12 +86,15 @@ class ApiStack(Stack):
                 "javascript": self.javascript.function,
                 "lifecycle": self.lifecycle.function,
                 "artifact_removed": self.lifecycle.artifact_removed_function,
+                "reconciler": self.lifecycle.reconciler_function,
             },
             machines={
                 RUN_CODE: runs.workflow.machine,
                 DELETE_CONVERSATION: self.lifecycle.workflow.machine,
+                RECONCILE: self.lifecycle.reconciling.machine,
             },
             table=storage.storage.table,
+            reconciler=self.lifecycle.reconciler_metrics,
             alarm_topic_arn=settings.alarm_topic_arn,
         )
 

@@ -19,6 +19,7 @@ from infra.reasons import acknowledge
 DEFINITIONS = ROOT / "infra" / "state_machines"
 RUN_CODE = "run-code"
 DELETE_CONVERSATION = "delete-conversation"
+RECONCILE = "reconcile"
 
 
 def machine_arn(scope: IConstruct, name: str) -> str:

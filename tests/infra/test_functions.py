@@ -21,6 +21,7 @@ INTERNAL = {
     "task_stopped": "workbench.runs.task_stopped",
     "lifecycle": "workbench.conversations.lifecycle",
     "artifact_removed": "workbench.artifacts.billing_api",
+    "reconciler": "workbench.reconciling.engine",
     "javascript": "workbench.javascript.function",
 }
 TOOLS = set(catalogue.names())

@@ -16,7 +16,11 @@ from tests.infra.templates import Deployment, as_list, text
 
 FILES = sorted(DEFINITIONS.glob("*.asl.json"))
 PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
-FUNCTIONS = {"run_code.asl.json": "workflow", "delete_conversation.asl.json": "lifecycle"}
+FUNCTIONS = {
+    "run_code.asl.json": "workflow",
+    "delete_conversation.asl.json": "lifecycle",
+    "reconcile.asl.json": "reconciler",
+}
 
 
 def test_every_definition_is_deployed(deployment: Deployment) -> None:

@@ -19,6 +19,7 @@ from workbench.operations import (
     delete,
     key_attributes,
     marshal,
+    marshal_item,
     put,
     unmarshal_item,
 )
@@ -114,6 +115,19 @@ class Table:
             if not following or (limit is not None and len(items) >= limit):
                 return items
             request["ExclusiveStartKey"] = following
+
+    def index_page(self, index: str, limit: int, after: Item | None = None) -> tuple[list[Item], Item | None]:
+        """Up to ``limit`` keys of an index, whosever they are, and where the next page begins; None at the end.
+
+        Not in any order, and as of a moment ago: for sweeps only.
+        """
+        request: dict[str, Any] = {"TableName": self._name, "IndexName": index, "Limit": limit}
+        if after is not None:
+            request["ExclusiveStartKey"] = marshal_item(after)
+        answer = self._clients.dynamodb.scan(**request)
+        following = answer.get("LastEvaluatedKey")
+        found = [unmarshal_item(raw) for raw in answer.get("Items", [])]
+        return found, unmarshal_item(following) if following else None
 
     def put(self, item: Mapping[str, Any], condition: Condition | None = None) -> None:
         """Write one item; raises :class:`ConditionFailed`."""

@@ -7,6 +7,7 @@ an order in which a crash may leak bytes for a while but never lose them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from workbench import objects
@@ -100,13 +101,20 @@ def revive(runtime: Runtime, artifact: Artifact) -> None:
     _set_ttl(runtime, artifact_key(artifact.id), _late(artifact.expires_at), Update().remove("retired"))
 
 
-def purge(runtime: Runtime, artifact: str, of_turn: str | None = None) -> bool:
-    """Remove an artifact for good, or only the versions that one turn made; True when there was something to remove."""
+def purge(
+    runtime: Runtime, artifact: str, *, of_turn: str | None = None, numbers: AbstractSet[int] | None = None
+) -> bool:
+    """Remove an artifact for good, or only the versions that one turn made, or those of ``numbers``.
+
+    True when there was something to remove.
+    """
     items = runtime.table.query(f"A#{artifact}")
     versions = [item for item in items if item["SK"] != "META"]
     meta = next((item for item in items if item["SK"] == "META"), None)
-    gone = [item for item in versions if of_turn in (None, item["turn"])]
-    if not gone and (of_turn is not None or meta is None):
+    gone = [
+        item for item in versions if of_turn in (None, item["turn"]) and (not numbers or item["version"] in numbers)
+    ]
+    if not gone and (of_turn is not None or numbers or meta is None):
         return False
     whole = len(gone) == len(versions)
     keys = {object_key(artifact, item["version"]) for item in gone}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +18,7 @@ from workbench import ids, objects
 from workbench.errors import Conflict, NotFound, WorkspaceBusy
 from workbench.keys import head_key, version_key
 from workbench.logs import logger
-from workbench.operations import Item, Update
+from workbench.operations import ACTIVE, Item, Update, all_of, same_base
 from workbench.runtime import Runtime
 from workbench.settings import Settings
 from workbench.table import ConditionFailed
@@ -30,6 +31,8 @@ NEW_PART = 20
 # The portal waits for the pass. What it does not manage, the next one does.
 PASS_SECONDS = 10
 PAGES_AT_ONCE = 32
+# S3's times are whole seconds of another clock.
+CLOCKS_APART_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,9 @@ def to_drop(versions: Sequence[Item], kept: Kept, most_versions: int, most_bytes
 class Survey:
     """What one look at a conversation found, made without the lease: nothing here changes, and nothing was changed.
 
-    ``dropped`` are the versions that the limits do not allow; ``unnamed`` are the keys that no other version names and
-    that were stored before ``spare_after``, sorted. Times in Unix seconds.
+    ``dropped`` are the versions that the limits do not allow; ``unnamed`` are the keys that no other version names,
+    but for what was too new to tell (``spared``). Of what was stored before ``complete_until`` (Unix seconds) nothing
+    was left out.
     """
 
     before: Head
@@ -119,7 +123,7 @@ def thin(
     survey = look(runtime, conversation, until, spare_after)
     if survey is None:
         return Thinned(0, 0, finished=False)
-    return _carry_out(runtime, conversation, survey, until)
+    return carry_out(runtime, conversation, survey, until)
 
 
 def look(runtime: Runtime, conversation: str, until: float, spare_after: float = math.inf) -> Survey | None:
@@ -137,10 +141,11 @@ def look(runtime: Runtime, conversation: str, until: float, spare_after: float =
     settings = runtime.settings
     dropped = to_drop(versions, kept, settings.history_versions, settings.history_bytes)
     spared = frozenset(entry.key for entry in stored if entry.modified > spare_after)
-    return Survey(before, versions, kept, dropped, spared, min(began, spare_after))
+    return Survey(before, versions, kept, dropped, spared, min(began - CLOCKS_APART_SECONDS, spare_after))
 
 
-def _carry_out(runtime: Runtime, conversation: str, survey: Survey, until: float) -> Thinned:
+def carry_out(runtime: Runtime, conversation: str, survey: Survey, until: float) -> Thinned:
+    """Remove under the lease what ``survey`` found and nobody has named since; raises as :func:`thin` does."""
     versions, kept = survey.versions, survey.kept
     if not versions and not survey.unnamed:
         return Thinned(0, 0, finished=True)
@@ -152,6 +157,8 @@ def _carry_out(runtime: Runtime, conversation: str, survey: Survey, until: float
             # Another pass came between.
             raise Fenced
         _take_in(runtime, conversation, kept, newer, None)
+        if survey.dropped:
+            _forget_pass(runtime, head)
         # The items go first: a crash after this leaves objects nobody names, which the next pass removes.
         runtime.table.delete_many(version_key(conversation, item["version"]) for item in survey.dropped)
         unnamed = survey.unnamed
@@ -214,6 +221,23 @@ def _remove(runtime: Runtime, head: Head, keys: Sequence[str], until: float) -> 
         batch = [{"Key": key} for key in keys[start : start + objects.BATCH]]
         objects.delete(runtime.clients, runtime.settings.workspace_bucket, batch)
     return len(keys)
+
+
+def _forget_pass(runtime: Runtime, head: Head) -> None:
+    """Dropping a version leaves old objects unnamed: should this end half-way, they must be looked for again."""
+    try:
+        runtime.table.update(head_key(head.conversation), Update().set("tidiedAt", 0), held(head.fence))
+    except ConditionFailed:
+        raise Fenced from None
+
+
+def note_clean(runtime: Runtime, survey: Survey) -> None:
+    """Note that a survey found nothing to remove, unless something was committed or removed since."""
+    before = survey.before
+    same = all_of(ACTIVE, same_base(before.version, before.fence))
+    with suppress(ConditionFailed):
+        change = Update().set("tidiedAt", survey.complete_until)
+        runtime.table.update(head_key(before.conversation), change, same)
 
 
 def _note_pass(runtime: Runtime, head: Head, versions: int, survey: Survey) -> None:
