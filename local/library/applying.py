@@ -96,12 +96,16 @@ def apply(top: Top, changes: Sequence[Change]) -> None:
         for step in steps:
             _do(top, staging, step)
         _flush(top, [change.path for change in changes if not isinstance(change, Shape)])
+        # From here on the changes stand, whatever becomes of what was staged.
+        _close_journal(staging)
     except BaseException:
         _undo(top, staging, steps)
+        _close_journal(staging)
         raise
     finally:
         os.close(staging)
-        tree.remove(name, top.descriptor)
+        with suppress(OSError):  # the next writer removes it
+            tree.remove(name, top.descriptor)
 
 
 def recover(top: Top) -> None:
@@ -110,6 +114,7 @@ def recover(top: Top) -> None:
         with _opened(name, top) as staging:
             if staging is not None:
                 _undo(top, staging, _journal(staging))
+                _close_journal(staging)
         tree.remove(name, top.descriptor)
 
 
@@ -304,6 +309,12 @@ def _exists(parent: int, name: bytes) -> bool:
 def _set_mode(parent: int, name: bytes, mode: int) -> None:
     if stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
         os.chmod(name, mode, dir_fd=parent)
+
+
+def _close_journal(staging: int) -> None:
+    """No step is undone after this. It comes before anything else of the staging folder is removed."""
+    with suppress(FileNotFoundError):
+        os.unlink(_JOURNAL, dir_fd=staging)
 
 
 def _journal(staging: int) -> list[_Step]:
