@@ -18,10 +18,10 @@ from typing import Any
 
 MIB = 1024 * 1024
 MEMORY_BYTES = 128 * MIB
-# What the interpreter, the C library and the engine's own tables map beside the program's memory.
-OTHER_ADDRESS_BYTES = 192 * MIB
-# Recursion as deep as elsewhere: some ten thousand calls. The engine may use half of the stack.
-STACK_BYTES = 16 * MIB
+# What the interpreter, the C library and the engine's own tables map beside the program's memory, the stack among it.
+OTHER_ADDRESS_BYTES = 160 * MIB
+# Recursion as deep as in other engines, more than ten thousand calls. The engine may use half of the stack.
+STACK_BYTES = 64 * MIB
 CPU_SECONDS = 4
 # Whose rights a child of root takes: nobody's.
 NOBODY = 65534

@@ -95,12 +95,15 @@ class Evaluator:
         with self._guard:
             child, self._spare = self._spare, None
         # The platform may have ended a child that waited.
-        for attempt in (child, None):
-            ready = attempt or _Child()
+        for waiting in (child, None):
+            try:
+                ready = waiting or _Child()
+            except OSError as error:
+                raise EvaluatorUnavailable(f"The JavaScript engine cannot be started ({error.strerror}).") from error
             if ready.wait_until_ready():
                 return ready
             ready.end()
-        raise EvaluatorUnavailable("The JavaScript engine did not start. Try again.")
+        raise EvaluatorUnavailable("The JavaScript engine did not start.")
 
 
 class _Child:
@@ -127,7 +130,7 @@ class _Child:
 
     def wait_until_ready(self) -> bool:
         """True once it has given up its rights; False when it ended or took too long."""
-        return self._message(time.monotonic() + _START_SECONDS) == ["ready"]
+        return bool(self._message(time.monotonic() + _START_SECONDS) == ["ready"])
 
     def evaluate(self, code: str) -> Outcome:
         deadline = time.monotonic() + SECONDS
@@ -150,39 +153,47 @@ class _Child:
                 stream.close()
 
     def _listen(self, deadline: float) -> Outcome:
-        outcome = Outcome("died")
+        printed: list[str] = []
+        cut, room = False, CHARACTERS
         while True:
             match self._message(deadline):
-                case ["printed", str(text), bool(cut)]:
-                    printed = whole(outcome.printed + text)[:CHARACTERS]
-                    outcome = replace(outcome, printed=printed, printed_cut=cut)
-                case ["value", str(kind), str(text), bool(cut)] if kind in _TYPES:
-                    return replace(outcome, ended="value", type=kind, text=whole(text)[:CHARACTERS], text_cut=cut)
-                case ["error", str(name), str(message), str(stack)]:
-                    name, message, stack = (whole(text)[:CHARACTERS] for text in (name, message, stack))
-                    return replace(outcome, ended="error", name=name, message=message, stack=stack)
-                case ["pending"]:
-                    return replace(outcome, ended="pending")
-                case _ if time.monotonic() >= deadline:
-                    return replace(outcome, ended="timeout")
-                case _:
-                    return outcome
+                case ["printed", str(text), bool(full)]:
+                    printed.append(whole(text)[:room])
+                    room -= len(printed[-1])
+                    cut = cut or full
+                case message:
+                    timed_out = time.monotonic() >= deadline
+                    return replace(_ending(message, timed_out), printed="".join(printed), printed_cut=cut)
 
     def _message(self, deadline: float) -> Any:
         """The next message; None at the end of the output or of the time, and for what is no message."""
-        while b"\n" not in self._buffer:
+        while (end := self._buffer.find(b"\n")) < 0:
             ready, _, _ = select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))
             data = os.read(self._output, _READ_BYTES) if ready else b""
             self._received += len(data)
             if not data or self._received > _ANSWER_BYTES:
                 return None
             self._buffer += data
-        line, _, rest = bytes(self._buffer).partition(b"\n")
-        self._buffer = bytearray(rest)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         try:
             return json.loads(line)
         except (ValueError, RecursionError):
             return None
+
+
+def _ending(message: Any, timed_out: bool) -> Outcome:
+    """What the last message says; a child that said nothing, or nothing that it should, was ended or has died."""
+    match message:
+        case ["value", str(kind), str(text), bool(cut)] if kind in _TYPES:
+            return Outcome("value", type=kind, text=whole(text)[:CHARACTERS], text_cut=cut)
+        case ["error", str(name), str(reason), str(stack)]:
+            name, reason, stack = (whole(text)[:CHARACTERS] for text in (name, reason, stack))
+            return Outcome("error", name=name, message=reason, stack=stack)
+        case ["pending"]:
+            return Outcome("pending")
+        case _:
+            return Outcome("timeout" if timed_out else "died")
 
 
 def whole(text: str) -> str:

@@ -369,14 +369,23 @@
     emit(`"error"`, short(name), short(message), short(stack));
   }
 
+  function typeOf(value) {
+    if (value === null) return "null";
+    try {
+      return isArray(value) ? "array" : typeof value;
+    } catch {
+      // A proxy that was revoked.
+      return typeof value;
+    }
+  }
+
   function tell() {
     if (ended.how === "error") return tellError(ended.what);
     if (ended.how === "pending") return emit(`"pending"`);
     const value = ended.what;
     const sheet = paper(characters);
     showTop(sheet, value);
-    const type = value === null ? "null" : isArray(value) ? "array" : typeof value;
-    return emit(`"value"`, stringify(type), stringify(sheet.text()), sheet.full() ? "true" : "false");
+    return emit(`"value"`, stringify(typeOf(value)), stringify(sheet.text()), sheet.full() ? "true" : "false");
   }
 
   /** For the host: "run" with the code as a JSON string, "tell" once no job is left. */
