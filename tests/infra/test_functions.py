@@ -80,7 +80,7 @@ def test_no_function_outlives_what_a_deletion_waits_for(deployment: Deployment) 
     assert waits == {str(LONGEST_SECONDS)}
     assert max(timeouts.values()) <= LONGEST_SECONDS
     # Behind a gateway nobody waits longer than this.
-    background = {"workbench-workflow", "workbench-lifecycle", "workbench-javascript"}
+    background = {"workbench-workflow", "workbench-lifecycle", "workbench-javascript", "workbench-reconciler"}
     assert {timeouts[name] for name in timeouts if name not in background} == {ANSWER_SECONDS}
 
 

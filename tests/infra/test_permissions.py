@@ -13,7 +13,10 @@ from workbench.tools import catalogue
 FOLDERS = sorted(path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists())
 # Its role holds nothing at all (test_functions.py).
 POWERLESS = "javascript"
-KNOWN_ENDINGS = ("/conversations/*", "/results/*", "/tmp/runs/*", "/tmp/*", "/artifacts/*")
+KNOWN_ENDINGS = tuple(
+    f"/{folder}/*"
+    for folder in ("conversations", "results", "tmp/runs", "tmp", "artifacts", "indexes", "skills", "documents")
+)
 
 
 def _allowed(deployment: Deployment, function: str) -> Iterator[tuple[str, str, Any]]:
