@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,10 +60,7 @@ def tokens(text: str) -> list[str]:
 
     Any string will do, lone surrogates included. A lone ideograph is a term; two or more give their pairs only.
     """
-    found: list[str] = []
-    for chunk in _chunks(text):
-        found += _terms[chunk]
-    return found
+    return list(chain.from_iterable(map(_terms.__getitem__, _chunks(text))))
 
 
 def index_tokens(text: str) -> list[str]:
