@@ -1,11 +1,11 @@
-"""One factory makes every Lambda: its own role with the statements it was granted, its log group, both layers.
+"""One factory makes every Lambda: its own role with the statements it was granted, its log group, its layers.
 
 A new function needs a folder under functions/ and an entry in the catalogue or the route table, and nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import Duration, RemovalPolicy
@@ -38,6 +38,8 @@ class FunctionFactory:
 
     name: str
     layers: Sequence[lambda_.ILayerVersion]
+    # Further layers of single functions, by folder; made in the stack that has the function.
+    more_layers: Mapping[str, Callable[[], lambda_.ILayerVersion]]
     environment: Mapping[str, str]
     log_retention: logs.RetentionDays
     places: Places
@@ -73,7 +75,7 @@ class FunctionFactory:
             architecture=ARCHITECTURE,
             handler="handler.handler",
             code=lambda_.Code.from_asset(str(FUNCTIONS / folder), exclude=NOT_SHIPPED),
-            layers=list(self.layers),
+            layers=[*self.layers, *self._more_layers(folder)],
             role=role,
             log_group=log_group,
             timeout=Duration.seconds(seconds),
@@ -82,6 +84,9 @@ class FunctionFactory:
         )
         acknowledge(function, "Functions run the Python that the tests and the sandbox run", "AwsSolutions-L1")
         return function
+
+    def _more_layers(self, folder: str) -> list[lambda_.ILayerVersion]:
+        return [self.more_layers[folder]()] if folder in self.more_layers else []
 
     def _role(self, scope: Construct, does: str, log_group: logs.LogGroup, grants: Sequence[Grant]) -> iam.Role:
         role = iam.Role(scope, "Role", description=does, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))

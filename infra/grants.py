@@ -54,6 +54,7 @@ WRITE_ITEMS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionChe
 # Kinds of partitions, as docs/architecture.md lists them.
 CONVERSATIONS, RUNS, SANDBOXES, POOL = "C#*", "R#*", "SBX#*", "POOL"
 ARTIFACTS, PEOPLE, USAGE = "A#*", "P#*", "U#*"
+COLLECTIONS, DEPARTMENTS = "COL#*", "D#*"
 UPLOADS = "UP#*"
 SKILLS, SKILL_NAMES, PROMPTS, PROMPT_NAMES = "SKILL#*", "SKILLS", "PROMPT#*", "PROMPTS"
 KEYS_OF_CONTENT = "Keys end in a content hash or the id of a conversation, which do not exist at deployment"
@@ -85,6 +86,14 @@ def artifact_objects(sid: str, *actions: str) -> Grant:
     return Grant(sid, actions, lambda places: [f"{places.artifacts}/artifacts/*"], because=KEYS_OF_CONTENT)
 
 
+def document_objects(sid: str, *actions: str, files: bool = False) -> Grant:
+    """``actions`` on documents' passages; with ``files`` also on the files, which are artifacts."""
+    folders = ("documents", "artifacts") if files else ("documents",)
+    return Grant(
+        sid, actions, lambda places: [f"{places.artifacts}/{folder}/*" for folder in folders], because=KEYS_OF_CONTENT
+    )
+
+
 def answer_the_run_workflow(*outcomes: str) -> Grant:
     """Complete or extend a waiting state of RunCode."""
     return Grant("AnswerTheRunWorkflow", tuple(f"states:{name}" for name in outcomes), lambda p: [p.run_machine])
@@ -112,6 +121,7 @@ TAKE_UPLOADS = (
 )
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
+DOCUMENT_ITEMS = items("DocumentItems", "dynamodb:BatchGetItem", of=(COLLECTIONS,))
 SKILL_ITEMS = items("SkillVersions", "dynamodb:BatchGetItem", of=(SKILLS,))
 READ_SKILLS = workspace_objects("ReadSkills", "s3:GetObject", under=("skills",))
 # Nothing may be made for a person while everything of theirs is being erased.
@@ -169,6 +179,7 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("RunItems", *READ_ITEMS, *WRITE_ITEMS, of=(RUNS, POOL)),
         items("PlaceOfARun", "dynamodb:DeleteItem", of=(CONVERSATIONS,)),
         ARTIFACT_ITEMS,
+        DOCUMENT_ITEMS,
         SKILL_ITEMS,
         workspace_objects("StageTheProgram", "s3:PutObject", under=STAGED),
         START_RUNS,
@@ -198,9 +209,11 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         START_DELETION,
         PERSON_FENCE,
         artifact_objects("RemoveMarkers", "s3:DeleteObjectVersion"),
+        index("ConversationsOfAPerson", of=(PEOPLE,)),
     ),
     "turns": (
         items("TurnItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, ARTIFACTS)),
+        items("OfferedDocuments", "dynamodb:BatchGetItem", "dynamodb:Query", of=(COLLECTIONS, PEOPLE)),
         items("OfferedSkills", "dynamodb:BatchGetItem", of=(SKILLS, SKILL_NAMES)),
         items("ExpiredVersions", "dynamodb:BatchWriteItem", of=(ARTIFACTS, CONVERSATIONS)),
         artifact_objects("AttachFiles", "s3:PutObjectTagging"),
@@ -237,7 +250,32 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("ArtifactItems", *READ_ITEMS, of=(CONVERSATIONS, ARTIFACTS)),
         items("Sharing", "dynamodb:UpdateItem", of=(ARTIFACTS,)),
         index("ArtifactsOfAPerson", of=(PEOPLE,)),
+        LIST_VERSIONS,
         *READ_ARTIFACTS,
+    ),
+    "documents": (
+        items("DocumentItems", *READ_ITEMS, *WRITE_ITEMS, "dynamodb:BatchWriteItem", of=(COLLECTIONS,)),
+        items(
+            "CollectionsOfOwners",
+            "dynamodb:GetItem",
+            "dynamodb:Query",
+            "dynamodb:PutItem",
+            "dynamodb:DeleteItem",
+            of=(PEOPLE, DEPARTMENTS),
+        ),
+        items("RemovedDocuments", "dynamodb:DeleteItem", of=(COLLECTIONS,)),
+        items("UploadedFiles", *READ_ITEMS, *WRITE_ITEMS, "dynamodb:BatchWriteItem", of=(ARTIFACTS,)),
+        # Which department pays for a person whose department the request does not say.
+        index("WhereAPersonWorks", of=(PEOPLE,)),
+        items("DepartmentOfAPerson", "dynamodb:BatchGetItem", of=(CONVERSATIONS,)),
+        PERSON_FENCE,
+        BILL,
+        document_objects("KeepDocuments", "s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObjectVersion", files=True),
+        document_objects("ReadPassages", "s3:GetObject"),
+        LIST_VERSIONS,
+        workspace_objects("Indexes", "s3:GetObject", "s3:PutObject", "s3:DeleteObject", under=("indexes",)),
+        LIST_WORKSPACES,
+        *TAKE_UPLOADS,
     ),
     "approvals": (items("ApprovalItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, PEOPLE)),),
     "fallback": TOOL_CALL,
@@ -256,6 +294,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         workspace_objects("Workspaces", "s3:GetObject", "s3:PutObject", under=("conversations", *STAGED)),
         LIST_WORKSPACES,
         *READ_ARTIFACTS,
+        document_objects("ReadPassages", "s3:GetObject"),
         READ_SKILLS,
         answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat"),
     ),
@@ -284,7 +323,11 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
     ),
     "usage": (items("ReadBills", "dynamodb:Query", of=(USAGE,)),),
     "artifact_removed": (items("RemovedArtifacts", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(ARTIFACTS,)), BILL),
-    "people": (items("Erasures", "dynamodb:GetItem", "dynamodb:PutItem", of=(PEOPLE,)), START_DELETION),
+    "people": (
+        items("Erasures", "dynamodb:GetItem", "dynamodb:PutItem", of=(PEOPLE,)),
+        index("HoldingsOfAPerson", of=(PEOPLE,)),
+        START_DELETION,
+    ),
     "lifecycle": (
         *REMOVAL,
         artifact_objects("PutMarkers", "s3:DeleteObject"),

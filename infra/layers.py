@@ -1,4 +1,6 @@
-"""The two Lambda layers: the product's own package, and its third-party packages as wheels for the functions' platform.
+"""The Lambda layers: the product's own package, and third-party packages as wheels for the functions' platform.
+
+What every function imports is one layer; what only the reading of documents needs is another.
 
 Bundling never needs Docker. Where the wheels cannot be had it fails with the installer's own words instead of falling
 back to a container.
@@ -20,6 +22,7 @@ from constructs import Construct
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPENDENCIES = ROOT / "layers" / "dependencies"
+EXTRACTION = ROOT / "layers" / "extraction"
 OWN = ROOT / "layers" / "workbench"
 
 PYTHON = lambda_.Runtime.PYTHON_3_13
@@ -36,28 +39,31 @@ class BundlingFailed(Exception):
 
 @jsii.implements(ILocalBundling)
 class WheelBundling:
-    """Installs the pinned wheels into the asset's directory."""
+    """Installs a layer's pinned wheels into the asset's directory."""
+
+    def __init__(self, layer: Path) -> None:
+        self._layer = layer
 
     def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002 - CDK's signature
         """Always True or an exception: returning False would make CDK start Docker."""
-        install_wheels(Path(output_dir) / "python")
+        install_wheels(Path(output_dir) / "python", self._layer)
         return True
 
 
-def install_wheels(target: Path) -> None:
-    """Install layers/dependencies/requirements.txt for Python 3.13 on arm64 into ``target``; raises BundlingFailed."""
-    finished = subprocess.run(_installer(target), capture_output=True, text=True, check=False)
+def install_wheels(target: Path, layer: Path = DEPENDENCIES) -> None:
+    """Install the requirements.txt of ``layer`` for Python 3.13 on arm64 into ``target``; raises BundlingFailed."""
+    finished = subprocess.run(_installer(target, layer), capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         said = finished.stderr.strip() or finished.stdout.strip()
         raise BundlingFailed(
-            "The packages of layers/dependencies/requirements.txt could not be installed. They come from the package "
+            f"The packages of layers/{layer.name}/requirements.txt could not be installed. They come from the package "
             f"index or a cache of its wheels; without either there is no layer to deploy.\n{said}"
         )
     _prune(target)
 
 
-def _installer(target: Path) -> list[str]:
-    requirements = str(DEPENDENCIES / "requirements.txt")
+def _installer(target: Path, layer: Path) -> list[str]:
+    requirements = str(layer / "requirements.txt")
     checked = ["--target", str(target), "--require-hashes", "--no-deps", "--python-version", "3.13", "-r", requirements]
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is not None:
@@ -80,7 +86,8 @@ def _installer(target: Path) -> list[str]:
 
 
 def _prune(target: Path) -> None:
-    for model in (target / "botocore" / "data").iterdir():
+    models = target / "botocore" / "data"
+    for model in models.iterdir() if models.is_dir() else ():
         if model.is_dir() and model.name not in BOTOCORE_SERVICES:
             shutil.rmtree(model)
     for scripts in (target / "bin", target / ".lock"):
@@ -90,14 +97,14 @@ def _prune(target: Path) -> None:
             scripts.unlink(missing_ok=True)
 
 
-def _recipe() -> str:
+def _recipe(layer: Path) -> str:
     """Identifies the layer by what it is made from, so that an unchanged one is neither built nor uploaded again."""
-    recipe = (DEPENDENCIES / "requirements.txt").read_bytes() + " ".join(sorted(BOTOCORE_SERVICES)).encode()
+    recipe = (layer / "requirements.txt").read_bytes() + " ".join(sorted(BOTOCORE_SERVICES)).encode()
     return hashlib.sha256(recipe).hexdigest()
 
 
 class Layers(Construct):
-    """Both layers of one stack. Each stack has its own versions: exporting a version would forbid its replacement."""
+    """The layers of one stack. Each stack has its own versions: exporting a version would forbid its replacement."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)
@@ -109,17 +116,24 @@ class Layers(Construct):
             compatible_runtimes=[PYTHON],
             compatible_architectures=[ARCHITECTURE],
         )
-        third_party = lambda_.LayerVersion(
+        third_party = self._wheels("Dependencies", DEPENDENCIES, "Workbench: third-party packages")
+        self.all: list[lambda_.ILayerVersion] = [third_party, own]
+
+    def extraction(self) -> lambda_.ILayerVersion:
+        """The packages that read uploaded documents, for the one function that does."""
+        return self._wheels("Extraction", EXTRACTION, "Workbench: packages that read documents")
+
+    def _wheels(self, construct_id: str, layer: Path, description: str) -> lambda_.LayerVersion:
+        return lambda_.LayerVersion(
             self,
-            "Dependencies",
-            description="Workbench: third-party packages",
+            construct_id,
+            description=description,
             code=lambda_.Code.from_asset(
-                str(DEPENDENCIES),
+                str(layer),
                 asset_hash_type=AssetHashType.CUSTOM,
-                asset_hash=_recipe(),
-                bundling=BundlingOptions(image=DockerImage.from_registry("unused"), local=WheelBundling()),
+                asset_hash=_recipe(layer),
+                bundling=BundlingOptions(image=DockerImage.from_registry("unused"), local=WheelBundling(layer)),
             ),
             compatible_runtimes=[PYTHON],
             compatible_architectures=[ARCHITECTURE],
         )
-        self.all: list[lambda_.ILayerVersion] = [third_party, own]

@@ -146,9 +146,11 @@ def _factory(scope: Construct, settings: DeploymentSettings, storage: StorageSta
         javascript_function=javascript_name(settings.name),
         longest_function_seconds=LONGEST_SECONDS,
     ).to_environment()
+    layers = Layers(scope, "Layers")
     return FunctionFactory(
         name=settings.name,
-        layers=Layers(scope, "Layers").all,
+        layers=layers.all,
+        more_layers={"documents": layers.extraction},
         environment=environment,
         log_retention=_retention(settings),
         places=places,

@@ -17,7 +17,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.functions import LIGHT_MIB, FunctionFactory
+from infra.functions import LIGHT_MIB, WHOLE_PROCESSOR_MIB, FunctionFactory
 from infra.grants import ASK_THE_CLASSIFIER, STEP_GRANTS, TOOL_GRANTS, Grant, granted_to
 from workbench.routes import DEFAULT_ROUTE, FALLBACK, ROUTES, TOOL_ROUTE
 from workbench.tools.classifier import STATE_CHANGING
@@ -33,6 +33,9 @@ ACCESS_LOG = {
     "caller": "$context.identity.caller",
     "error": "$context.error.message",
 }
+
+# Reading a stranger's file takes a process of its own, with a gigabyte that it may fill.
+READING_FILES = frozenset({"documents"})
 
 
 class Tools(Construct):
@@ -71,7 +74,7 @@ class Tools(Construct):
                 function,
                 does=f"API routes: {function}",
                 grants=granted_to(function),
-                memory_mib=LIGHT_MIB,
+                memory_mib=WHOLE_PROCESSOR_MIB if function in READING_FILES else LIGHT_MIB,
             )
         self._integrations = {
             name: integrations.HttpLambdaIntegration(name, function, scope_permission_to_route=False)

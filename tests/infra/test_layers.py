@@ -54,8 +54,23 @@ def test_compiled_packages_are_for_the_functions_platform(wheels: Path) -> None:
 
 def test_the_layers_fit_into_a_function(assembly: Path) -> None:
     sizes = [_bytes(found) for found in assembly.glob("asset.*/python")]
-    assert len(sizes) == 2
+    # The product's own, what all functions import, and what reads documents.
+    assert len(sizes) == 3
     assert sum(sizes) < UNZIPPED_MOST_BYTES
+
+
+def test_only_the_function_that_reads_documents_carries_the_packages_for_it(
+    deployment: Deployment, assembly: Path
+) -> None:
+    (extraction,) = assembly.glob("asset.*/python/docx")
+    assert {path.name for path in extraction.parent.iterdir()} >= {"lxml", "openpyxl", "pypdf", "pptx", "cryptography"}
+    assert not (extraction.parent / "PIL").exists(), "it is in the other layer"
+    layered = {
+        function.properties["FunctionName"].removeprefix("workbench-"): len(function.properties["Layers"])
+        for function in deployment.of("AWS::Lambda::Function")
+        if "Layers" in function.properties
+    }
+    assert {name for name, count in layered.items() if count == 3} == {"documents"}
 
 
 def test_no_asset_holds_byte_code(assembly: Path) -> None:
@@ -99,7 +114,7 @@ def test_a_failed_installation_says_so_and_never_asks_docker(tmp_path: Path, mon
     (tmp_path / "requirements.txt").write_text("no-such-package==1.0 --hash=sha256:" + "0" * 64 + "\n")
     monkeypatch.setenv("UV_OFFLINE", "1")
     with pytest.raises(layers.BundlingFailed, match="could not be installed"):
-        layers.WheelBundling().try_bundle(str(tmp_path / "out"), image=None)  # type: ignore[arg-type]
+        layers.WheelBundling(layers.DEPENDENCIES).try_bundle(str(tmp_path / "out"), image=None)  # type: ignore[arg-type]
 
 
 def test_every_package_is_pinned_with_hashes() -> None:

@@ -108,9 +108,7 @@ def read(runtime: Runtime, artifact: str, number: int) -> bytes | None:
 # ---------------------------------------------------------------- writing
 
 
-def put_bytes(
-    runtime: Runtime, artifact: str, first_number: int, data: bytes, media_type: str, retention: str = UNATTACHED
-) -> int:
+def put_bytes(runtime: Runtime, artifact: str, first_number: int, data: bytes, media_type: str) -> int:
     """Store a version's bytes under the first free number from ``first_number`` on; returns that number.
 
     Two exports to one artifact at once get two numbers: neither may overwrite what the other is about to name.
@@ -122,7 +120,7 @@ def put_bytes(
                 Key=object_key(artifact, number),
                 Body=data,
                 ContentType=media_type,
-                Tagging=f"retention={retention}",
+                Tagging=f"retention={UNATTACHED}",
                 IfNoneMatch="*",
             )
         except ClientError as error:

@@ -16,6 +16,7 @@ from workbench.conversations.turns import OPEN, choose_tools, make_token
 from workbench.errors import Conflict, InvalidRequest
 from workbench.ids import TurnId
 from workbench.keys import conversation_key, head_key, meta_key, seen_key, turn_key
+from workbench.knowledge.binding import bind
 from workbench.operations import ABSENT, ACTIVE, Condition, Item, Operation, check, put
 from workbench.runtime import Runtime
 from workbench.skills import permission
@@ -37,6 +38,7 @@ class Asked:
     model: dict[str, Any]
     parent: TurnId | None
     skills: list[str]
+    knowledge: list[str]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Opened:
     turn: TurnId
     tools: dict[str, str]
     skills: dict[str, str]
+    knowledge: dict[str, str]
     instructions: str
     token: str
 
@@ -54,7 +57,6 @@ def read_request(body: Mapping[str, Any], conversation: str) -> Asked:
     """Check the body of the opening request; raises InvalidRequest."""
     caller = fields.table(body.get("caller"), "caller")
     model = fields.table(fields.given(body, "model", {}), "model")
-    _refuse_unknown(body, "knowledge", "document or collection")
     parent_text = body.get("parent")
     parent = TurnId.parse(parent_text)
     if parent_text is not None and (parent is None or parent.conversation != conversation):
@@ -72,14 +74,8 @@ def read_request(body: Mapping[str, Any], conversation: str) -> Asked:
         },
         parent=parent,
         skills=fields.names(fields.given(body, "skills", []), "skills"),
+        knowledge=fields.names(fields.given(body, "knowledge", []), "knowledge"),
     )
-
-
-def _refuse_unknown(body: Mapping[str, Any], field: str, kind: str) -> None:
-    # This deployment holds no documents, so no id of one exists.
-    asked = fields.names(fields.given(body, field, []), field)
-    if asked:
-        raise InvalidRequest(f"There is no {kind} `{asked[0]}`. Leave it out of `{field}`.", field=field)
 
 
 def open_turn(runtime: Runtime, conversation: str, asked: Asked) -> Opened:
@@ -90,13 +86,17 @@ def open_turn(runtime: Runtime, conversation: str, asked: Asked) -> Opened:
         known = {name: catalogue.versions(name) for name in catalogue.names()}
         tools = choose_tools(asked.tools, pinned, known)
         skills = permission.pin(runtime, asked.skills)
+        documents = bind(runtime, asked.caller["user"], asked.knowledge)
         secret = ids.new_secret()
         turn = TurnId(conversation, ids.random_part("t_"))
         opened = Opened(
             turn,
             tools,
             {skill.name: skill.version for skill in skills},
-            instructions(tools, runtime.settings, delegated=asked.parent is not None, skills=skills),
+            documents.serials,
+            instructions(
+                tools, runtime.settings, delegated=asked.parent is not None, skills=skills, documents=documents
+            ),
             make_token(turn, secret),
         )
         try:
@@ -141,7 +141,7 @@ def _operations(
         "state": OPEN,
         "caller": asked.caller,
         "model": asked.model,
-        "knowledge": [],
+        "knowledge": opened.knowledge,
         "skills": opened.skills,
         "instructions": opened.instructions,
         "createdAt": now,

@@ -25,6 +25,8 @@ PENDING, READY, REMOVING = "pending", "ready", "removing"
 ACTIVE = "active"
 # Ids of this form are kept for the collections that people and departments have without naming one.
 DEFAULT_PREFIXES: Mapping[OwnerKind, str] = {"person": "col_of_", "department": "col_dept_"}
+# The one version of an upload's artifact that is the document.
+FILE_VERSION = 1
 # What is counted of a document, by the kind of file.
 EXTENTS = ("pages", "slides", "sheets", "rows", "lines")
 
@@ -48,7 +50,7 @@ class Owner:
     def default_collection(self) -> str:
         """The id of the collection that is meant when none is named: always the same for the same owner."""
         digest = hashlib.sha256(f"{self.kind}\0{self.name}".encode()).hexdigest()
-        return f"{DEFAULT_PREFIXES[self.kind]}{digest[:32]}"
+        return f"{DEFAULT_PREFIXES[self.kind]}{digest[:20]}"
 
 
 def reserved(collection: str) -> bool:
@@ -59,6 +61,11 @@ def reserved(collection: str) -> bool:
 def new_document(collection: str, now: float) -> DocumentId:
     """An id that sorts by time within its collection and that nobody guesses (72 random bits)."""
     return DocumentId(collection, ids.random_part(f"{int(now * 1000):011x}", 72))
+
+
+def passages_key(document: DocumentId) -> str:
+    """Where a document's passages lie in the artifact bucket."""
+    return f"documents/{document.collection}/{document.part}/passages"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a run is given besides the workspace: every id is authorised before a byte is read, and one bad id refuses all.
 
-Artifacts are read where they lie. Stored results are staged by the workflow's first step, because they have to be
-written as files.
+Artifacts and documents are read where they lie. Stored results are staged by the workflow's first step, because they
+have to be written as files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from workbench.artifacts.model import EXTENSIONS, Artifact, Version
 from workbench.errors import ToolError
 from workbench.ids import RESULT_PREFIX, CallId
 from workbench.keys import call_key
+from workbench.knowledge import mounting as documents
+from workbench.knowledge.permission import documents as usable_documents
 from workbench.operations import Item
 from workbench.runs.items import staging_prefix
 from workbench.runtime import Runtime
@@ -43,12 +45,23 @@ class Wish:
     version: int | None = None
 
 
-def resolve(turn: Turn, artifacts: Sequence[Wish], results: Sequence[str], skills: Sequence[str] = ()) -> list[Item]:
+def resolve(
+    turn: Turn,
+    artifacts: Sequence[Wish],
+    results: Sequence[str],
+    skills: Sequence[str] = (),
+    files: Sequence[str] = (),
+    passages: Sequence[str] = (),
+) -> list[Item]:
     """The inputs as the run's record keeps them, authorised and with paths of their own. Raises ToolError."""
+    uploaded = usable_documents(turn, files, "files") if files else []
+    read = usable_documents(turn, passages, "passages") if passages else []
     found = _artifacts(turn, artifacts)
     _check_results(turn, results)
     stored: list[Item] = mounting.inputs(turn, skills)
     taken: set[str] = set()
+    for item in [*documents.files(uploaded), *documents.passages(read)]:
+        stored.append(item | {"path": _distinct(item["path"], taken)})
     for artifact, version in found:
         path = _distinct(_artifact_path(artifact, version), taken)
         stored.append(
@@ -67,18 +80,6 @@ def resolve(turn: Turn, artifacts: Sequence[Wish], results: Sequence[str], skill
     if total > turn.settings.run_input_bytes:
         raise too_large(total, turn.settings.run_input_bytes)
     return stored
-
-
-def refuse_unavailable(kind: str, names: Sequence[str]) -> None:
-    """Documents that this turn has not got are refused by name; which of them exist is not said."""
-    if names:
-        shown = ", ".join(f"`{printable(name[:SHOWN_CHARACTERS])}`" for name in names)
-        raise ToolError(
-            f"The {kind} {shown} cannot be used: not available to this turn. Nothing was run. Leave `{kind}` out.",
-            code="not_allowed",
-            argument=kind,
-            ids=[name[:SHOWN_CHARACTERS] for name in names],
-        )
 
 
 def too_large(total: int, allowed: int) -> ToolError:

@@ -62,16 +62,15 @@ def run_code(
         code: The whole program.
         language: What it is written in.
         files: Ids of uploaded documents that this turn may use, to mount as they were under inputs/files/.
-        passages: Ids of such documents whose passages to mount in order, as inputs/passages/<id>.json.
+        passages: Ids of such documents whose passages to mount, as inputs/passages/<id>.json: {"document", "name", "passages": [{"number", "place", "text"}]} in order.
         artifacts: Artifacts to mount under inputs/artifacts/, by id and optional version.
         tool_results: Up to 3 refs of earlier answers, to transform data without reading it: mounted in order as inputs/tool-results/1.json and so on, each with ref, toolName, isError and output.
         skills: Names of skills that this turn may load, to mount their files under skills/<name>/.
         timeout_seconds: The program is killed after this many seconds.
     """  # noqa: E501 - a parameter's description is one line
-    inputs.refuse_unavailable("files", files)
-    inputs.refuse_unavailable("passages", passages)
     wishes = [inputs.Wish(wanted.id, wanted.version) for wanted in artifacts]
-    order = Order(code.encode(), language, timeout_seconds, inputs.resolve(turn, wishes, tool_results, skills))
+    mounted = inputs.resolve(turn, wishes, tool_results, skills, files, passages)
+    order = Order(code.encode(), language, timeout_seconds, mounted)
     begin(turn, order)
     return _wait(turn)
 

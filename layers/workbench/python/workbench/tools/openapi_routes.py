@@ -11,8 +11,10 @@ from workbench.tools.openapi_shapes import (
     ANYTHING,
     APPROVAL_ID,
     ARTIFACT_ID,
+    COLLECTION_ID,
     CONVERSATION_ID,
     COUNT,
+    DOCUMENT_ID,
     FLAG,
     NAME,
     NAMES,
@@ -45,6 +47,8 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "ref": RESULT_REF,
     "approval": APPROVAL_ID,
     "artifact": ARTIFACT_ID,
+    "document": DOCUMENT_ID,
+    "collection": COLLECTION_ID,
     "a": told(COUNT, "A version of the workspace; 0 is the empty one."),
     "b": told(COUNT, "A version of the workspace; 0 is the empty one."),
     "n": told(COUNT, "A version of the workspace; 0 is the empty one."),
@@ -107,6 +111,18 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         201,
         body=record({"owner": NAME, "department": NAME}, {"id": CONVERSATION_ID}),
         failures=(409,),
+    ),
+    "GET /v1/conversations": Described(
+        "List a person's conversations",
+        record(
+            {"conversations": array(named("Conversation"))}, {"next": told(TEXT, "Ask again with this as `after`.")}
+        ),
+        query=(
+            Query("owner", NAME, "Whose conversations to list; the asking person's when left out."),
+            Query("after", {"type": "string", "maxLength": 400}, "Only what follows."),
+        ),
+        failures=(403,),
+        scoped=True,
     ),
     "GET /v1/conversations/{conversation}": Described("Show a conversation", _CONVERSATION, failures=(404,)),
     "DELETE /v1/conversations/{conversation}": Described(
@@ -223,13 +239,23 @@ ROUTES_DESCRIBED: dict[str, Described] = {
     ),
     "GET /v1/artifacts": Described(
         "List artifacts",
-        record({"artifacts": array(named("Artifact"))}),
-        query=(Query("conversation", TEXT, "Those of this conversation; of the person when left out."),),
-        failures=(404, 409),
+        record({"artifacts": array(named("Artifact"))}, {"next": told(ARTIFACT_ID, "Ask again with this as `after`.")}),
+        query=(
+            Query("conversation", TEXT, "Those of this conversation; of the person when left out."),
+            Query("person", NAME, "Whose artifacts to list; the asking person's when left out."),
+            Query("state", choice("all"), "Also what nobody may use any more, with its state. For the portal only."),
+            Query("limit", {"type": "integer", "minimum": 1, "maximum": 1_000}, "At most so many; 500 when left out."),
+            Query("after", ARTIFACT_ID, "Only what follows this one."),
+        ),
+        failures=(403, 404, 409),
         scoped=True,
     ),
     "GET /v1/artifacts/{artifact}": Described(
-        "Show an artifact", record({"artifact": named("Artifact")}), failures=(404,), scoped=True
+        "Show an artifact",
+        record({"artifact": named("Artifact")}),
+        query=(Query("state", choice("all"), "In whatever state, with what is stored of it. For the portal only."),),
+        failures=(403, 404),
+        scoped=True,
     ),
     "GET /v1/artifacts/{artifact}/versions/{v}/content": Described(
         "Download a version of an artifact", None, failures=(404,), scoped=True, media_types=("*/*",)
@@ -313,6 +339,71 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         ),
         failures=(404, 409),
     ),
+    "POST /v1/documents": Described(
+        "Upload a document",
+        record({"document": named("Document")}),
+        201,
+        body=named("DocumentToUpload"),
+        failures=(403, 404, 409),
+        scoped=True,
+    ),
+    "GET /v1/documents": Described(
+        "List the documents of a collection",
+        record({"documents": array(named("Document"))}, {"next": told(TEXT, "Ask again with this as `after`.")}),
+        query=(
+            Query("collection", COLLECTION_ID, "Whose documents to list.", required=True),
+            Query("limit", {"type": "integer", "minimum": 1, "maximum": 200}, "At most so many; 50 when left out."),
+            Query("after", DOCUMENT_ID, "Only documents behind this one."),
+        ),
+        failures=(404,),
+        scoped=True,
+    ),
+    "GET /v1/documents/{document}": Described(
+        "Show a document", record({"document": named("Document")}), failures=(404,), scoped=True
+    ),
+    "GET /v1/documents/{document}/passages": Described(
+        "Read a document's passages",
+        record(
+            {
+                "document": DOCUMENT_ID,
+                "name": TEXT,
+                "total": COUNT,
+                "offset": COUNT,
+                "passages": array(named("Passage")),
+            },
+            {"next": told(COUNT, "Ask again with this as `offset`.")},
+        ),
+        query=(
+            Query("offset", {**COUNT, "maximum": 1_000_000}, "How many passages to skip."),
+            Query("limit", {"type": "integer", "minimum": 1, "maximum": 500}, "At most so many; 50 when left out."),
+        ),
+        failures=(404,),
+        scoped=True,
+    ),
+    "DELETE /v1/documents/{document}": Described(
+        "Remove a document for good",
+        record({"document": named("Document")}),
+        failures=(403, 404, 409),
+        scoped=True,
+    ),
+    "GET /v1/collections": Described(
+        "List the collections of a person and a department",
+        record({"collections": array(named("Collection"))}),
+        query=(
+            Query("owner", NAME, "Whose collections to list, when no header names a person."),
+            Query("department", NAME, "Which department's, when no header names a person."),
+        ),
+        scoped=True,
+    ),
+    "GET /v1/collections/{collection}": Described(
+        "Show a collection", record({"collection": named("Collection")}), failures=(404,), scoped=True
+    ),
+    "DELETE /v1/collections/{collection}": Described(
+        "Remove a collection with everything in it",
+        record({"collection": named("Collection")}),
+        failures=(403, 404),
+        scoped=True,
+    ),
     "GET /v1/usage": Described(
         "Show what a department stores",
         record({"usage": array(record({"person": TEXT, "bytes": COUNT, "byteHours": NUMBER}))}),
@@ -322,8 +413,15 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         ),
         scoped=True,
     ),
+    "GET /v1/people/{user}": Described(
+        "Count what is a person's",
+        record({"person": record({"user": TEXT, "erasing": FLAG, "counts": ANYTHING})}),
+    ),
     "POST /v1/people/{user}/erase": Described(
-        "Erase everything of a person", record({"erasure": named("Erasure")}), 202
+        "Erase everything of a person",
+        record({"erasure": named("Erasure")}),
+        202,
+        query=(Query("wait", NUMBER, "Seconds to wait for the end before answering; 15 when left out, and at most."),),
     ),
     "GET /v1/people/{user}/erase": Described(
         "Show how far an erasure is", record({"erasure": named("Erasure")}), failures=(404,)

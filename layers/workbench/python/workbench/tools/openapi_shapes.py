@@ -103,6 +103,8 @@ RESULT_REF = ids(rf"res_{PART}\.{PART}\.{PART}")
 APPROVAL_ID = ids(rf"apr_{PART}\.{PART}\.{PART}")
 CALL_ID = ids(PART)
 ARTIFACT_ID = ids(PART)
+COLLECTION_ID = ids(PART)
+DOCUMENT_ID = ids(rf"doc_{PART}\.{PART}")
 UPLOAD_ID = ids(PART)
 SEMVER = told({**ids(semver.PATTERN), "maxLength": semver.VERSION_CHARACTERS}, f"A version: {semver.RULE}.")
 
@@ -366,6 +368,50 @@ COMPONENTS: dict[str, Schema] = {
     "Approval": _APPROVAL,
     "Artifact": _ARTIFACT,
     "Sharing": _SHARING,
+    "Document": record(
+        {
+            "id": DOCUMENT_ID,
+            "artifact": told(ARTIFACT_ID, "The file itself, as an artifact of origin `upload`."),
+            "collection": COLLECTION_ID,
+            "name": TEXT,
+            "bytes": COUNT,
+            "passages": told(COUNT, "How many; 0 when the file holds no text."),
+            "mediaType": TEXT,
+            "format": choice("text", "markdown", "html", "csv", "pdf", "docx", "pptx", "xlsx"),
+            "notes": told(array(TEXT), "What was found odd, such as a guessed encoding."),
+            "at": TIME,
+        },
+        {"pages": COUNT, "slides": COUNT, "sheets": COUNT, "rows": COUNT, "lines": COUNT},
+    ),
+    "DocumentToUpload": record(
+        {"name": told(TEXT, "The file's name, at most 255 bytes.")},
+        {
+            "collection": told(or_null(COLLECTION_ID), "The owner's own collection when left out."),
+            "mediaType": told(or_null(TEXT), "Found from the name when left out; the content decides in the end."),
+            "data": told(or_null({"type": "string", "contentEncoding": "base64"}), "The file, up to 4 MiB."),
+            "upload": told(or_null(TEXT), "A signed upload instead of `data`."),
+            "owner": told(or_null(NAME), "The person whose document it is; headers of a person decide."),
+            "department": told(or_null(NAME), "Who pays; whose collection it is when no person is named."),
+        },
+    ),
+    "Collection": record(
+        {
+            "id": COLLECTION_ID,
+            "owner": told(or_null(TEXT), "The person it belongs to; null when it is the department's."),
+            "department": TEXT,
+            "documents": COUNT,
+            "bytes": COUNT,
+            "createdAt": TIME,
+        },
+        {"status": choice("removing", "removed")},
+    ),
+    "Passage": record(
+        {
+            "number": told(COUNT, "Counted from 1."),
+            "place": told(or_null(TEXT), "Where it stands, such as `page 3` or `sheet Data rows 2-40`."),
+            "text": TEXT,
+        }
+    ),
     "Tool": _TOOL,
     "Erasure": record(
         {

@@ -32,7 +32,7 @@ def charset_of(data: bytes) -> str | None:
 
 def read_html(text: str, outline: Outline) -> None:
     """Blocks of text in the order of the page; scripts, styles and what is like them are left out."""
-    from lxml import etree
+    from lxml import etree  # type: ignore[import-untyped]
 
     # Into events, never into a tree: a tree has a limit of depth, behind which text is lost without a word.
     parser = etree.HTMLParser(target=_Page(outline), encoding="utf-8", no_network=True, huge_tree=True)

@@ -131,7 +131,7 @@ def _text(element: Any) -> str:
 
 def _remove_what_is_not_shown(root: Any) -> None:
     """Text that was deleted or moved away under tracked changes, and copies for old readers."""
-    from lxml import etree
+    from lxml import etree  # type: ignore[import-untyped]
 
     etree.strip_elements(root, f"{_W}del", f"{_W}moveFrom", _FALLBACK, with_tail=False)
 
