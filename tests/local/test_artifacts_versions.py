@@ -87,7 +87,9 @@ def test_a_difference_is_read_as_sharing_says(api: Any, unique: str) -> None:
 # ---------------------------------------------------------------- the source
 
 
-def test_a_document_is_edited_from_its_source_when_its_workspace_is_gone(api: Any, unique: str) -> None:
+def test_a_document_is_edited_from_its_source_when_its_workspace_is_gone(
+    api: Any, unique: str, system: LocalSystem
+) -> None:
     talk = Talk.open(api, unique)
     talk.put("page.html", b"<h1>Old</h1>\n")
     artifact = exported(talk, path="page.html")
@@ -96,7 +98,7 @@ def test_a_document_is_edited_from_its_source_when_its_workspace_is_gone(api: An
     finish(talk)
     assert api("DELETE", f"/v1/conversations/{unique}").status == 202
     while (restored := api("POST", f"/v1/conversations/{unique}/restore")).status == 409:
-        pass
+        system.runtime.clock.sleep(0.02)
     assert restored.json["workspace"] == "empty"
     later = talk.again()
     assert later.files() == {}

@@ -46,6 +46,7 @@ MORE_THAN_A_SCHEMA = {
     "results_get_result",
     "artifacts_list_artifacts",
     "usage_show",
+    "conversations_list_conversations",
     "uploads_create",
     "captures_capture",
 }

@@ -1,16 +1,14 @@
-"""The routes of artifacts, each scoped to the person that the request speaks for: list, show, download, share."""
+"""The routes of one artifact, each scoped to the person that the request speaks for: show, compare, download, share."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from workbench import links
-from workbench.artifacts import access, store
-from workbench.artifacts.access import Viewer
+from workbench.artifacts import access, listing, store
 from workbench.artifacts.model import Artifact, Sharing, Version
 from workbench.conversations import fields
-from workbench.conversations.conversation import load as load_conversation
-from workbench.errors import Forbidden, InvalidRequest, NotFound
+from workbench.errors import Forbidden, NotFound
 from workbench.http import Request, Response
 from workbench.keys import artifact_key
 from workbench.logs import audit
@@ -26,24 +24,10 @@ DIFFED_BYTES = 256 * 1024
 SANDBOXED = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'"
 
 
-def list_artifacts(runtime: Runtime, request: Request) -> Response:
-    """``GET /v1/artifacts?conversation=``: those that may be read; without a conversation the person's own."""
-    viewer = access.viewer_of(request.headers)
-    conversation = request.query.get("conversation")
-    if conversation is not None:
-        found = _of_conversation(runtime, conversation, viewer)
-    elif viewer is not None and viewer.user is not None:
-        keys = runtime.table.query(f"P#{viewer.user}", "A#", index="gsi1")
-        found = store.load_many(runtime, [key["PK"].removeprefix("A#") for key in keys])
-        found.sort(key=lambda artifact: (artifact.created_at, artifact.id))
-    else:
-        raise InvalidRequest("Name a conversation (`?conversation=`), or a person in X-Workbench-User.")
-    readable = [artifact for artifact in store.usable(runtime, found) if access.may_read(artifact, viewer)]
-    return Response({"artifacts": [artifact.as_dict() for artifact in readable]})
-
-
 def show(runtime: Runtime, request: Request) -> Response:
-    """``GET /v1/artifacts/{artifact}``."""
+    """``GET /v1/artifacts/{artifact}``: one that may be read; with ``state=all`` in whatever state, to the portal."""
+    if listing.everything(request):
+        return Response({"artifact": listing.show_all(runtime, request.parameters["artifact"])})
     return Response({"artifact": _readable(runtime, request).as_dict()})
 
 
@@ -110,17 +94,6 @@ def share(runtime: Runtime, request: Request) -> Response:
         raise _no_artifact() from None
     audit("artifact.share", artifact=artifact.id, everyone=sharing.everyone)
     return Response({"artifact": {**artifact.as_dict(), "sharing": sharing.as_dict()}})
-
-
-def _of_conversation(runtime: Runtime, conversation: str, viewer: Viewer | None) -> list[Artifact]:
-    try:
-        load_conversation(runtime, conversation).require_active()
-    except NotFound:
-        # A person learns nothing of which conversations there are; what they may read decides alone.
-        if viewer is None:
-            raise
-        return []
-    return store.of_conversation(runtime, conversation)
 
 
 def _readable(runtime: Runtime, request: Request) -> Artifact:

@@ -49,6 +49,10 @@ class Conversation:
     def deleted(self) -> bool:
         return self.status == DELETED_STATUS
 
+    def gone(self, now: float) -> bool:
+        """True when its grace is over. TTL deletes days late: the time decides."""
+        return self.purge_at is not None and self.purge_at <= now
+
     def require_active(self) -> Conversation:
         """This conversation; raises Conflict when it is deleted."""
         if self.deleted:
@@ -91,7 +95,6 @@ def load(runtime: Runtime, conversation: str) -> Conversation:
     if len(found) < len(keys):
         raise not_found()
     loaded = Conversation.from_items(*(found[key] for key in keys))
-    # TTL deletes days late: the time decides.
-    if loaded.purge_at is not None and loaded.purge_at <= runtime.clock.now():
+    if loaded.gone(runtime.clock.now()):
         raise not_found()
     return loaded
