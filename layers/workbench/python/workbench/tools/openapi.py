@@ -16,7 +16,7 @@ from workbench.runtime import Runtime
 from workbench.settings import Settings
 from workbench.tools import catalogue, formats
 from workbench.tools.openapi_routes import PATH_PARAMETERS, PEOPLE_HEADERS, ROUTES_DESCRIBED, Described, Query
-from workbench.tools.openapi_shapes import COMPONENTS, TEXT, UPLOAD_ID, Schema, named, record
+from workbench.tools.openapi_shapes import COMPONENTS, TEXT, Schema, named
 
 CONTRACT_VERSION = "1.0.0"
 
@@ -98,7 +98,10 @@ def _operation(route: Route) -> dict[str, Any]:
         **({"parameters": parameters} if parameters else {}),
     }
     if described.raw:
-        upload = {"schema": record({"upload": UPLOAD_ID}, additionalProperties=False)}
+        upload = {
+            "schema": {"description": "Bytes like any other, unless it is exactly one field that names an upload."},
+            "example": {"upload": "upl_Jb2xqkzVyQwZ3n1f"},
+        }
         operation["requestBody"] = {
             "required": False,
             "content": {"application/octet-stream": {}, "application/json": upload},
