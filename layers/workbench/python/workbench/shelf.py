@@ -124,7 +124,7 @@ class Shelf:
             found = runtime.table.get_many([of_name, of_version])
             named, known = found.get(of_name, {}), found.get(of_version)
             if known is not None and known["digest"] != facts["digest"]:
-                raise self._taken(name, version, named.get("version", version))
+                raise self._taken(name, version, str(named.get("version") or version))
             if known is not None and _is_live(known):
                 return known, False
             item = {"PK": of_version[0], "SK": of_version[1], "at": runtime.clock.now(), **facts, **details}

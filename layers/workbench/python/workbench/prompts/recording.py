@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.clock import iso
 from workbench.conversations.conversation import load as load_conversation
@@ -72,7 +73,7 @@ def record(
 def _step(runtime: Runtime, turn: TurnId, experiment: str, item: Item, started: float, characters: int) -> Operation:
     """What the trace shows. It stands beside the turn's calls under a name that no call id can have."""
     pk, sk = call_key(turn, f"@{experiment}")
-    step = {
+    step: dict[str, Any] = {
         "callId": f"prompt-{hashlib.sha256(experiment.encode()).hexdigest()[:16]}",
         "tool": f"{item['name']}@{item['version']}",
         "step": STEP,

@@ -22,7 +22,7 @@ THRESHOLD = 0.05
 # A skill that is named scores more than any that shares words.
 MENTIONED = 1.0
 
-_JOINTS = frozenset("-.:+&'")
+_JOINTS = frozenset("-.:")
 # What is written like a name is none of the text's words, whether or not it names a skill.
 _NAMING = re.compile(r"\$[\w.:+&'-]+")
 # In a handful of descriptions no word is rare, so that rarity alone cannot tell these from words that mean something.

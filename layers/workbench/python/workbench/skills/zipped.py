@@ -105,7 +105,7 @@ def _is_kept(entry: zipfile.ZipInfo) -> bool:
         # Its name is checked like a file's, although a folder of its own is not kept.
         Paths().add(raw.rstrip(b"/") or raw)
     kind = stat.S_IFMT(entry.external_attr >> 16) if entry.create_system == _UNIX else 0
-    if kind not in (0, stat.S_IFDIR if folder else stat.S_IFREG):
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR if folder else 0):
         what = "a link" if kind == stat.S_IFLNK else "no plain file"
         raise BadBundle(f"`{shown_name(name)}` is {what}. Put the file itself there.")
     if entry.flag_bits & _ENCRYPTED:
