@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from local.library.taking import Taken
 from workbench.errors import ToolError
+from workbench.runs.refused_memory import refused_memory
 from workbench.tools.answer import Answer
 from workbench.workspace.paths import printable
 
@@ -95,6 +96,12 @@ def error_of(report: Mapping[str, Any], taken: Taken, options: Options) -> ToolE
         return taken.void
     if report["exitCode"] == 0 and not report["signal"]:
         return None
+    if refused_memory(report):
+        return ToolError(
+            "The command asked for more memory than it may use, was refused it, and failed. Work on the data in "
+            "chunks. Changes that it made are kept.",
+            code="SANDBOX_MEMORY",
+        )
     return ToolError("The command failed; its output says why. Changes that it made are kept.", code="SANDBOX_ERROR")
 
 

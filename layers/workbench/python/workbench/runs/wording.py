@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.errors import ToolError
 from workbench.runs.effects import Effects
+from workbench.runs.refused_memory import refused_memory
 from workbench.tools.answer import Answer, TextPart
 from workbench.workspace.paths import printable
 
@@ -135,6 +136,13 @@ def program_error(record: Mapping[str, Any], report: Mapping[str, Any]) -> ToolE
         return ToolError(f"The sandbox failed{reason}. Try again.", code="SANDBOX_UNAVAILABLE", **details)
     if report["exitCode"] == 0 and not report["signal"]:
         return None
+    if refused_memory(report):
+        return ToolError(
+            "It asked for more memory than a run may use, was refused it, and failed. Work on the data in chunks, or "
+            "in smaller types; files it wrote are kept as said.",
+            code="SANDBOX_MEMORY",
+            **details,
+        )
     return ToolError(
         "The program failed. Read its output below, mend the code and run it again; files it wrote are kept as said.",
         code="SANDBOX_ERROR",
