@@ -68,6 +68,12 @@ class Launcher:
     def idle(self) -> bool:
         return self._started.empty()
 
+    def forget(self) -> None:
+        """End whatever was started and nobody asked for."""
+        self.refuse = None
+        while not self._started.empty():
+            self._started.get()[2].stop()
+
 
 @dataclass
 class Sandbox:
