@@ -122,6 +122,7 @@ TAKE_UPLOADS = (
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
 DOCUMENT_ITEMS = items("DocumentItems", "dynamodb:BatchGetItem", of=(COLLECTIONS,))
+READ_INDEXES = workspace_objects("ReadIndexes", "s3:GetObject", under=("indexes",))
 SKILL_ITEMS = items("SkillVersions", "dynamodb:BatchGetItem", of=(SKILLS,))
 READ_SKILLS = workspace_objects("ReadSkills", "s3:GetObject", under=("skills",))
 # Nothing may be made for a person while everything of theirs is being erased.
@@ -171,7 +172,7 @@ REMOVAL = (
 # What a tool may do follows from its step kind …
 STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
     "compute": TOOL_CALL,
-    "search": (*TOOL_CALL, *READ_WORKSPACES),
+    "search": TOOL_CALL,
     "read": (*TOOL_CALL, *READ_WORKSPACES),
     "write": (*TOOL_CALL, *READ_WORKSPACES, WRITE_WORKSPACES),
     "run": (
@@ -194,8 +195,10 @@ STEP_GRANTS: dict[str, tuple[Grant, ...]] = {
     ),
 }
 
-# … and, for two tools that read more than a workspace, from its name.
+# … and, for what only some tools of a kind touch, from its name.
 TOOL_GRANTS: dict[str, tuple[Grant, ...]] = {
+    "search_files": READ_WORKSPACES,
+    "search_docs": (DOCUMENT_ITEMS, READ_INDEXES, LIST_WORKSPACES),
     "run_javascript": (EVALUATE_JAVASCRIPT,),
     "list_artifacts": (ARTIFACT_ITEMS,),
     "read_artifact": (ARTIFACT_ITEMS, *READ_ARTIFACTS),
@@ -334,7 +337,16 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         # Erasing a person leaves no version of a file behind, and no record of theirs.
         index("ThingsOfAPerson", of=(PEOPLE,)),
         items("ErasedRecords", *READ_ITEMS, "dynamodb:UpdateItem", "dynamodb:BatchWriteItem", of=(PEOPLE, ARTIFACTS)),
-        artifact_objects("EraseFiles", "s3:DeleteObjectVersion"),
+        items(
+            "ErasedDocuments",
+            *READ_ITEMS,
+            "dynamodb:UpdateItem",
+            "dynamodb:DeleteItem",
+            "dynamodb:BatchWriteItem",
+            of=(COLLECTIONS, PEOPLE),
+        ),
+        document_objects("EraseFiles", "s3:DeleteObjectVersion", files=True),
+        workspace_objects("EraseIndexes", "s3:DeleteObject", under=("indexes",)),
         BILL,
     ),
     "reconciler": (

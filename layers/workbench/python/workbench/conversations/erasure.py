@@ -83,6 +83,10 @@ def as_dict(user: str, record: Item) -> dict[str, Any]:
 # ---------------------------------------------------------------- the steps
 
 
+class ErasureOver(Exception):
+    """Another execution of the same erasure came to its end first."""
+
+
 @dataclass(frozen=True)
 class Pass:
     """One slice of work of one pass over a person's things."""
@@ -99,12 +103,15 @@ class Pass:
 
     def count(self, what: str, number: int) -> None:
         if number:
-            self.runtime.table.update(person_key(self.user), Update().add(what, number), self.mine)
+            self.note(Update().add(what, number))
 
-    @property
-    def mine(self) -> Condition:
-        """The record is still that of this erasure."""
-        return Condition("erasing = :erasing", {}, {":erasing": self.erasure})
+    def note(self, change: Update) -> Item:
+        """Change the record as long as it is that of this erasure; raises ErasureOver."""
+        mine = Condition("erasing = :erasing", {}, {":erasing": self.erasure})
+        try:
+            return self.runtime.table.update(person_key(self.user), change, mine)
+        except ConditionFailed:
+            raise ErasureOver(self.erasure) from None
 
     def keys(self, partition: str, sort: Callable[[str], bool]) -> list[Key]:
         """Keys of the person's items, by the index."""
@@ -121,7 +128,10 @@ def do_step(runtime: Runtime, user: str, erasure: str, step: str, last: bool) ->
     if work is None:
         return "on"
     until = runtime.clock.now() + deletion.SLICE_SECONDS
-    return "again" if work(Pass(runtime, user, erasure, last, until)) else "on"
+    try:
+        return "again" if work(Pass(runtime, user, erasure, last, until)) else "on"
+    except ErasureOver:
+        return "gone"
 
 
 def erase_conversations(now: Pass) -> bool:
@@ -227,6 +237,20 @@ def _stop_run_of(runtime: Runtime, turn: TurnId) -> None:
         stop_run(runtime, work["run"])
 
 
+def erase_uploads(now: Pass) -> bool:
+    """The collections that the person owns, with their documents; then everything else that is stored of theirs."""
+    # Only this step needs what reads and writes indexes.
+    from workbench.knowledge import erasing
+
+    def count(documents: int, artifacts: int) -> None:
+        now.count("documents", documents)
+        now.count("artifacts", artifacts)
+
+    indexed = [pk.removeprefix("COL#") for pk, _sort in now.keys("COL#", lambda sort: sort == "META")]
+    unfinished = erasing.erase(now.runtime, now.user, indexed, count, lambda: now.over, last=now.last)
+    return unfinished or erase_artifacts(now)
+
+
 def erase_artifacts(now: Pass) -> bool:
     """What the person owns wherever it was made, uploads among it, and the approvals that they gave for good."""
     for pk, _sort in now.keys("A#", lambda sort: sort == "META"):
@@ -243,7 +267,7 @@ def settle(now: Pass) -> bool:
     """Open the person's records again and keep the counts for a day."""
     change = Update().set("status", DONE).remove("erasing").set("ttl", int(now.runtime.clock.now() + KEPT_SECONDS))
     change.remove("gsi1pk").remove("gsi1sk")
-    record = now.runtime.table.update(person_key(now.user), change, now.mine)
+    record = now.note(change)
     audit("person.erased", erasure=now.erasure, **{name: record[name] for name in COUNTED})
     return False
 
@@ -251,7 +275,7 @@ def settle(now: Pass) -> bool:
 STEPS: dict[str, Callable[[Pass], bool]] = {
     "remove_workspace": erase_conversations,
     "remove_records": erase_turns,
-    "retire_artifacts": erase_artifacts,
+    "retire_artifacts": erase_uploads,
     "settle": settle,
 }
 
