@@ -201,7 +201,10 @@ def _flush(top: Top, paths: Sequence[str]) -> None:
 
 def _flush_all(descriptor: int) -> None:
     # One call for the whole file system, where one for each of many files takes seconds.
-    if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "syncfs"):
+        os.sync()
+    elif library.syncfs(descriptor):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

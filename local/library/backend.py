@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -27,13 +28,14 @@ from workbench.workspace.paths import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from workbench.tools.contract import Tool
-
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_MAX_BUFFER = 4 * MIB
 DEFAULT_MAX_OUTPUT_CHARS = 12_000
+TOOL_NAMES = ("ls", "read_file", "write_file", "edit_file", "delete_file", "glob", "grep", "execute")
 # What the sandbox's tail and this process keep in memory of a command's output.
 LARGEST_BUFFER = 64 * MIB
+# Faults of the machine that may be over a little later.
+_PASSING = {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 T = TypeVar("T")
@@ -47,6 +49,7 @@ def create_sandbox_backend(
     env: Mapping[str, str] | None = None,
     *,
     settings: Settings | None = None,
+    tools: Sequence[str] | None = None,
     vision: bool = False,
     unsafe: bool = False,
 ) -> SandboxBackend:
@@ -59,6 +62,7 @@ def create_sandbox_backend(
         max_output_chars: Characters of output that an answer shows; longer output goes to a spill file in the root.
         env: Variables for commands, beside PATH, HOME, LANG, LC_ALL, TZ, TERM and NO_COLOR. Nothing is inherited.
         settings: Limits other than the product's: files and bytes in all, bytes of a written file, memory, …
+        tools: Names of the tools that the model is offered, which answers may name; all when left out.
         vision: The model can look at pictures, so read_file gives them.
         unsafe: Run commands without a boundary where this machine cannot give one. Never for code you do not trust.
 
@@ -71,6 +75,9 @@ def create_sandbox_backend(
     for name, value in environment.items():
         _refuse_unless(isinstance(name, str) and _NAME.match(name) is not None, f"env: {name!r} is no variable's name")
         _refuse_unless(isinstance(value, str) and "\0" not in value, f"env: the value of {name} must be text")
+    offered = tuple(TOOL_NAMES if tools is None else tools)
+    unknown = [name for name in offered if name not in TOOL_NAMES]
+    _refuse_unless(not unknown, f"tools: there is no {', '.join(unknown)}; there are {', '.join(TOOL_NAMES)}")
     Path(root).mkdir(parents=True, exist_ok=True)
     options = Options(
         timeout_ms / 1000,
@@ -80,7 +87,7 @@ def create_sandbox_backend(
         settings or Settings.from_environment({}),
         unsafe=unsafe,
     )
-    return SandboxBackend(Directory(root, SystemClock()), options, vision=vision)
+    return SandboxBackend(Directory(root, SystemClock()), options, offered, vision=vision)
 
 
 class SandboxBackend:
@@ -92,8 +99,9 @@ class SandboxBackend:
     is checked against it.
     """
 
-    def __init__(self, directory: Directory, options: Options, *, vision: bool) -> None:
+    def __init__(self, directory: Directory, options: Options, offered: Sequence[str], *, vision: bool) -> None:
         self._directory, self._options, self._vision = directory, options, vision
+        self._offered = frozenset(offered)
         self._clock = SystemClock()
         self._memory = Memory()
         self._guard = threading.RLock()
@@ -130,8 +138,9 @@ class SandboxBackend:
         if (path is None and content is None) == (files is None):
             raise ToolError("Give either path and content, or files. Nothing was written.", code="invalid_args")
         if files is None:
-            if path is None:
-                raise ToolError("path is missing: say where to write. Nothing was written.", code="invalid_args")
+            if path is None or content is None:
+                missing = "path is missing: say where" if path is None else "content is missing: say what"
+                raise ToolError(f"{missing} to write. Nothing was written.", code="invalid_args")
             files = [FileToWrite(path=path, content=content)]
         batch = list(files)
         return self._changing(lambda desk: changing.write(desk, batch))
@@ -170,23 +179,23 @@ class SandboxBackend:
 
     # ------------------------------------------------------------ for models
 
-    def tools(self, names: Sequence[str] | None = None) -> list[Callable[..., str]]:
-        """The tools as plain typed functions with docstrings, for frameworks that publish those. They give text.
+    def tools(self) -> list[Callable[..., str]]:
+        """The offered tools as plain typed functions with docstrings, for frameworks that publish those.
 
-        A refusal comes back as its text too, so that the model can act on it.
+        They give text. A refusal comes back as its text too, so that the model can act on it.
         """
         from local.library.tools import functions_of
 
-        return functions_of(self, self._offered(names))
+        return functions_of(self, self._offered, self._options.settings)
 
-    def schemas(self, format: str = "openai", names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """The tools as a model's API takes them: ``openai``, ``anthropic``, ``bedrock``, ``mcp`` or ``workbench``.
+    def schemas(self, format: str = "openai") -> list[dict[str, Any]]:
+        """The offered tools as a model's API takes them.
 
-        Raises KeyError for another format.
+        ``format`` is ``openai``, ``anthropic``, ``bedrock``, ``mcp`` or ``workbench``; raises KeyError for another.
         """
         from local.library.tools import published
 
-        return published(format, self._offered(names), self._options.settings, vision=self._vision)
+        return published(format, self._offered, self._options.settings, vision=self._vision)
 
     def call(self, name: str, arguments: object) -> dict[str, Any]:
         """A model's call: ``{"outcome", "content", "structured", "error", "conversions"}``, and never an exception.
@@ -195,14 +204,7 @@ class SandboxBackend:
         """
         from local.library.tools import called
 
-        return called(self, name, arguments)
-
-    def _offered(self, names: Sequence[str] | None) -> list[Tool]:
-        from local.library.tools import TOOLS
-
-        unknown = [name for name in names or () if name not in TOOLS]
-        _refuse_unless(not unknown, f"there is no tool {', '.join(unknown)}; there are {', '.join(TOOLS)}")
-        return [tool for name, tool in TOOLS.items() if names is None or name in names]
+        return called(self, self._offered, name, arguments)
 
     # ------------------------------------------------------------ one call
 
@@ -215,11 +217,8 @@ class SandboxBackend:
             return change(self._desk(top), work, self._memory)
 
     def _desk(self, top: Top) -> DirectoryDesk:
-        from local.library.tools import TOOLS
-
-        return DirectoryDesk(
-            top, self._memory, self._options.settings, self._clock, frozenset(TOOLS), vision=self._vision
-        )
+        settings, clock = self._options.settings, self._clock
+        return DirectoryDesk(top, self._memory, settings, clock, self._offered, vision=self._vision)
 
 
 @contextmanager
@@ -229,10 +228,12 @@ def _faults_in_words() -> Iterator[None]:
         yield
     except OSError as error:
         name = printable(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "the directory"
-        denied = isinstance(error, PermissionError)
+        why = error.strerror or str(error)
+        if error.errno == errno.ENOTEMPTY:
+            why += ": what it holds besides, such as a link, is not for these tools"
         raise ToolError(
-            f"The machine refused it at `{name}`: {error.strerror or error}. Nothing was changed.",
-            code="not_allowed" if denied else "internal",
+            f"The machine refused it at `{name}`: {why}. Nothing was changed.",
+            code="internal" if error.errno in _PASSING else "not_allowed",
         ) from error
 
 

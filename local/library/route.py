@@ -133,7 +133,7 @@ class JobRoute:
         sent = body["report"]
         with self._lock:
             if self.report is None:
-                self.tails = tuple(protocol.storable(sent[name][-characters:]) for name in ("stdout", "stderr"))  # type: ignore[assignment]
+                self.tails = tuple(protocol.storable(sent.get(name, "")[-characters:]) for name in ("stdout", "stderr"))  # type: ignore[assignment]
                 self.report = checked
         return 200, {}
 

@@ -94,6 +94,8 @@ class Taking:
                 self._consider(path, self._wanted[path])
             except NotFollowed as other:
                 self._conflict(path, f"{other.details['path']} is no plain file or folder any more")
+            except ToolError:
+                self._conflict(path, "what stands there now is too large to be compared")
         self._keep_filled_folders()
         apply(self._top, list(self._changes.values()))
         self._name()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -55,8 +55,8 @@ def read_file(
 ) -> Answer:
     """Read text files by line. Lines come numbered: the number, a tab, the text.
 
-    The number and the tab are not part of the file. One call shares 24,000 characters between its paths. A cut answer
-    says which line to ask for next and why it was cut.
+    The number and the tab are not part of the file. One call shares {read_budget_characters} characters between its
+    paths. A cut answer says which line to ask for next and why it was cut.
     [if edit_file] The numbers are those that edit_file takes.
     [if vision] A picture is shown as a picture.
 
@@ -171,16 +171,18 @@ TOOLS: Mapping[str, Tool] = {
     one.name: one for one in (ls, read_file, write_file, edit_file, delete_file, glob, grep, execute)
 }
 
+Names = Collection[str]
+
 
 # ---------------------------------------------------------------- a model's call
 
 
-def called(backend: SandboxBackend, name: str, arguments: object) -> dict[str, Any]:
+def called(backend: SandboxBackend, offered: Names, name: str, arguments: object) -> dict[str, Any]:
     """See :meth:`SandboxBackend.call`."""
     found = TOOLS.get(name)
-    if found is None:
-        near = nearest(name, TOOLS)
-        hint = f" Did you mean {near}?" if near else f" There are {', '.join(TOOLS)}."
+    if found is None or name not in offered:
+        near = nearest(name, offered)
+        hint = f" Did you mean {near}?" if near else f" There are {', '.join(one for one in TOOLS if one in offered)}."
         return _refused(ToolError(f"There is no tool named {shown(name)}.{hint}", code="unknown_tool"))
     try:
         bound = found.bind(arguments)
@@ -215,26 +217,27 @@ def _refused(error: ToolError) -> dict[str, Any]:
 # ---------------------------------------------------------------- for frameworks
 
 
-def published(name: str, tools: Sequence[Tool], settings: Settings, *, vision: bool) -> list[dict[str, Any]]:
+def published(name: str, offered: Names, settings: Settings, *, vision: bool) -> list[dict[str, Any]]:
     """See :meth:`SandboxBackend.schemas`."""
     from workbench.tools.formats import publish
 
-    return publish(name, tools, _has(tools, vision=vision), settings)
+    tools = [one for one in TOOLS.values() if one.name in offered]
+    return publish(name, tools, {*offered, *(["vision"] if vision else [])}.__contains__, settings)
 
 
-def functions_of(backend: SandboxBackend, tools: Sequence[Tool]) -> list[Callable[..., str]]:
+def functions_of(backend: SandboxBackend, offered: Names, settings: Settings) -> list[Callable[..., str]]:
     """See :meth:`SandboxBackend.tools`."""
-    has = _has(tools, vision=False)
-    return [_function(backend, one, has) for one in tools]
+    return [_function(backend, one, offered, settings) for one in TOOLS.values() if one.name in offered]
 
 
-def _function(backend: SandboxBackend, one: Tool, has: docstrings.Has) -> Callable[..., str]:
+def _function(backend: SandboxBackend, one: Tool, offered: Names, settings: Settings) -> Callable[..., str]:
     published_names = {name: info.alias or name for name, info in one.model.model_fields.items()}
     signature = _signature(one)
 
     def function(*args: Any, **kwargs: Any) -> str:
         given = signature.bind(*args, **kwargs).arguments
-        answer = called(backend, one.name, {published_names[name]: _plain(value) for name, value in given.items()})
+        arguments = {published_names[name]: _plain(value) for name, value in given.items()}
+        answer = called(backend, offered, one.name, arguments)
         texts = [part["text"] for part in answer["content"] if part["type"] == "text"]
         if len(texts) < len(answer["content"]):
             texts.append("[The picture itself cannot be given as text.]")
@@ -243,7 +246,7 @@ def _function(backend: SandboxBackend, one: Tool, has: docstrings.Has) -> Callab
         return "\n".join(texts)
 
     function.__name__ = function.__qualname__ = one.name
-    function.__doc__ = _documentation(one, has)
+    function.__doc__ = _documentation(one, offered, settings)
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__annotations__ = {
         **{name: parameter.annotation for name, parameter in signature.parameters.items()},
@@ -262,10 +265,11 @@ def _signature(one: Tool) -> inspect.Signature:
     )
 
 
-def _documentation(one: Tool, has: docstrings.Has) -> str:
+def _documentation(one: Tool, offered: Names, settings: Settings) -> str:
     read = docstrings.read(one)
-    parts = [docstrings.render(read.description, has, Settings.from_environment({})), "", "Args:"]
-    parts += [f"    {name}: {text}" for name, text in read.parameters.items()]
+    parts = [docstrings.render(read.description, offered.__contains__, settings), "", "Args:"]
+    for name, text in read.parameters.items():
+        parts.append(f"    {name}: {docstrings.render(text, offered.__contains__, settings)}")
     return "\n".join(parts)
 
 
@@ -276,7 +280,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return value
-
-
-def _has(tools: Sequence[Tool], *, vision: bool) -> docstrings.Has:
-    return {*(one.name for one in tools), *(["vision"] if vision else [])}.__contains__

@@ -125,7 +125,7 @@ def test_no_link_is_followed_wherever_it_stands(backend: SandboxBackend, root: P
     assert backend.grep("secret").structured["matches"] == []
     # A folder that holds what the tools do not see is not deleted around it.
     (root / "store/link").symlink_to(outside)
-    refused("internal", backend.delete_file, "store", recursive=True)
+    refused("not_allowed", backend.delete_file, "store", recursive=True)
     assert (root / "store/n.md").exists() and (root / "store/link").is_symlink()
 
 
