@@ -6,6 +6,7 @@ leaves and held against the policies of the templates: a missing permission woul
 
 from __future__ import annotations
 
+import base64
 import contextvars
 import http.client
 import io
@@ -105,6 +106,7 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     tool = _tools(api, turn, token)
     _work_with_files(api, tool, token)
     _ask_for_approval(api, tool)
+    _search_documents(api, tool)
     tool("no_such_tool", expect="unknown_tool")
     artifact = _run_and_export(api, tool)
     api("POST", f"/v1/turns/{turn}/finish", {"outcome": "completed", "text": "Here it is."})
@@ -161,6 +163,14 @@ def _ask_for_approval(api: Api, tool: Api) -> None:
     api("POST", f"/v1/approvals/{waiting['id']}", {"decision": "allow", "scope": "person", "by": "ada"})
     tool("write_file", call="parked", **secret)
     tool("write_file", files=[{"path": ".env", "content": "KEY=2\n"}])
+
+
+def _search_documents(api: Api, tool: Api) -> None:
+    """Two collections, because the one that was indexed last is still on the disk that all functions share here."""
+    for collection in ("first", "second"):
+        document = {"collection": collection, "name": "limits.txt", "mediaType": "text/plain", "owner": "ada"}
+        api("POST", "/v1/documents", document | {"data": base64.b64encode(b"Thirty days.").decode()}, expect=201)
+    assert len(tool("search_docs", query="thirty days")["structured"]["passages"]) == 2
 
 
 def _run_and_export(api: Api, tool: Api) -> str:

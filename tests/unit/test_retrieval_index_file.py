@@ -52,7 +52,8 @@ def results(
     path: Path, query: str, documents: list[str] | None = None, k: int = 20
 ) -> list[tuple[str, int, str, float]]:
     with closing(IndexReader(path)) as reader:
-        found = rank([Searched(reader, documents)], query, k)
+        numbers = None if documents is None else reader.numbers_of(documents)
+        found = rank([Searched(reader, numbers)], query, k)
     return [(one.passage.document, one.passage.number, one.passage.text, round(one.score, 9)) for one in found]
 
 

@@ -19,7 +19,7 @@ from workbench import objects
 from workbench.errors import Conflict, TooLarge
 from workbench.retrieval import generations, index_file, ranking
 from workbench.retrieval.generations import Overtaken, Turnstile
-from workbench.retrieval.index_file import IndexReader
+from workbench.retrieval.index_file import IndexedPassage, IndexReader
 from workbench.retrieval.retriever import DEFAULT_K, ScoredDoc
 from workbench.runtime import Runtime
 
@@ -66,6 +66,14 @@ class Hit:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a search found, and how many passages were in its scopes."""
+
+    hits: list[Hit]
+    passages: int
+
+
 def add(runtime: Runtime, collection: str, document_id: object, title: str, passages: Iterable[Passage]) -> None:
     """Index the passages of a document, in place of those that are indexed under its id; found from the return on.
 
@@ -100,19 +108,22 @@ def search(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAU
     One request, and one more for each collection whose index is not on this disk yet. Whatever ``query`` says, it
     finds something or nothing.
     """
+    return look(runtime, scopes, query, k).hits
+
+
+def look(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAULT_K) -> Look:
+    """:func:`search`, with the number of passages that were there to be found."""
     ordered = sorted(scopes, key=lambda scope: scope.collection)
     with ExitStack() as opened:
         searched = []
         for scope, reader in zip(ordered, _readers(runtime, [scope.collection for scope in ordered]), strict=True):
             if reader is not None:
                 opened.enter_context(closing(reader))
-                documents = None if scope.documents is None else frozenset(map(str, scope.documents))
-                searched.append(ranking.Searched(reader, documents))
+                numbers = None if scope.documents is None else reader.numbers_of(map(str, scope.documents))
+                searched.append(ranking.Searched(reader, numbers))
         found = ranking.rank(searched, query, k)
-    return [
-        Hit(one.passage.document, one.passage.title, one.passage.number, one.passage.place, one.passage.text, one.score)
-        for one in found
-    ]
+        passages = sum(file.reader.passages_of(file.documents) for file in searched)
+    return Look([_hit(ranked.passage, ranked.score) for ranked in found], passages)
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,10 @@ class IndexRetriever:
 
 
 # ---------------------------------------------------------------- reading
+
+
+def _hit(passage: IndexedPassage, score: float) -> Hit:
+    return Hit(passage.document, passage.title, passage.number, passage.place, passage.text, score)
 
 
 def _readers(runtime: Runtime, collections: Sequence[str]) -> list[IndexReader | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,11 +204,19 @@ class IndexReader:
                 holding[term] = found[0]
         return Statistics(passages, counted, holding)
 
-    def numbers_of(self, documents: Collection[str]) -> list[int]:
-        """The numbers of those of ``documents`` that the file has."""
-        found = self._connection.execute("SELECT id, number FROM documents").fetchall()
+    def numbers_of(self, documents: Iterable[str]) -> list[int]:
+        """The numbers of those of ``documents`` that the file has, in order."""
         wanted = frozenset(documents)
+        found = self._connection.execute("SELECT id, number FROM documents ORDER BY number")
         return [number for document, number in found if document in wanted]
+
+    def passages_of(self, numbers: Sequence[int] | None) -> int:
+        """How many passages the documents with these ``numbers`` have, or all."""
+        scope = "" if numbers is None else f"WHERE number IN ({','.join(map(str, numbers))})"
+        (count,) = self._connection.execute(
+            f"SELECT coalesce(sum(passages), 0) FROM documents {scope}"  # noqa: S608 - integers only
+        ).fetchone()
+        return int(count)
 
     def candidates(self, terms: Sequence[str], numbers: Sequence[int] | None, most: int) -> list[int]:
         """Rows of the ``most`` passages that rank best by the file's own figures, of any documents or of ``numbers``.

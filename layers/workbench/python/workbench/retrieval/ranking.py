@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.retrieval.index_file import TITLE_WEIGHT, IndexedPassage, IndexReader, Statistics
@@ -28,10 +28,10 @@ _POSTINGS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A file to search, and of which documents; None is all of them."""
+    """A file to search, and the numbers of which documents; None is all of them."""
 
     reader: IndexReader
-    documents: Collection[str] | None
+    documents: Sequence[int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,11 @@ def rank(searched: Sequence[Searched], query: str, k: int) -> list[Ranked]:
     if not figures.weights:
         return []
     # Rare terms say most and have few postings. The common ones join when the rare ones cannot prove the answer.
-    scopes = [None if file.documents is None else file.reader.numbers_of(file.documents) for file in searched]
     some = figures.rarest(_POSTINGS)
-    found = _ranked(searched, scopes, some, figures, k)
+    found = _ranked(searched, some, figures, k)
     left_out = sum(figures.most(term) for term in figures.weights if term not in some)
     if left_out and (len(found) < k or found[k - 1].score * figures.highest < left_out):
-        found = _ranked(searched, scopes, list(figures.weights), figures, k)
+        found = _ranked(searched, list(figures.weights), figures, k)
     return found
 
 
@@ -115,14 +114,13 @@ def _weight(passages: int, holding: int) -> float:
 
 def _ranked(
     searched: Sequence[Searched],
-    scopes: Sequence[Sequence[int] | None],
     terms: Sequence[str],
     figures: _Figures,
     k: int,
 ) -> list[Ranked]:
     passages: list[IndexedPassage] = []
-    for file, numbers in zip(searched, scopes, strict=True):
-        rows = file.reader.candidates(terms, numbers, max(_CANDIDATES, k * _CANDIDATES_EACH))
+    for file in searched:
+        rows = file.reader.candidates(terms, file.documents, max(_CANDIDATES, k * _CANDIDATES_EACH))
         passages += file.reader.passages(rows) if rows else []
     scores = [figures.score(passage) for passage in passages]
     chosen = best(((score, place) for place, score in enumerate(scores) if score > 0), k)

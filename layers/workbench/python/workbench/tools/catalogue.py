@@ -27,6 +27,7 @@ TABLE: dict[str, dict[str, str]] = {
     "calculate": {"1.0.0": f"{_ARITHMETIC}:calculate"},
     "convert_units": {"1.0.0": f"{_ARITHMETIC}:convert_units"},
     "current_time": {"1.0.0": f"{_ARITHMETIC}:current_time"},
+    "search_docs": {"1.0.0": "workbench.retrieval.tools:search_docs"},
     "read_result": {"1.0.0": "workbench.tools.results:read_result"},
     "export_artifact": {"1.0.0": f"{_ARTIFACTS}:export_artifact_1", "2.0.0": f"{_ARTIFACTS}:export_artifact"},
     "list_artifacts": {"1.0.0": f"{_ARTIFACTS}:list_artifacts"},
