@@ -50,7 +50,7 @@ def reconcile(runtime: Runtime, event: Mapping[str, Any], seconds: float = SLICE
     """One slice of work: ``{"dryRun", "sweep", "after", "counts", "listed", "done"}``.
 
     ``counts`` has for each kind of finding how many were ``found``, ``repaired``, ``left`` (somebody was at work on
-    them, or only a person can help) and ``failed``; ``listed`` the first of them as ``{"kind", "what", "count"}``.
+    them) and ``failed`` (a person has to look); ``listed`` the first of them as ``{"kind", "what", "count"}``.
     """
     until = runtime.clock.monotonic() + seconds
     state: State = {
@@ -86,7 +86,7 @@ def _deal_with(state: State, finding: Finding) -> None:
     if state["dryRun"]:
         came = "found"
     elif finding.repair is None:
-        came = "left"
+        came = "failed"
     else:
         came = _repair(finding)
     if came != "found":

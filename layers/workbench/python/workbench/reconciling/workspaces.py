@@ -13,13 +13,16 @@ from functools import partial
 from workbench import objects
 from workbench.conversations import deletion
 from workbench.conversations.conversation import DELETED_STATUS
+from workbench.errors import Conflict, NotFound
 from workbench.keys import head_key
+from workbench.logs import logger
 from workbench.operations import Item
 from workbench.reconciling import orphans
 from workbench.reconciling.findings import Finding, Step, safe_before, today
 from workbench.runtime import Runtime
 from workbench.workspace.storage import history
 from workbench.workspace.storage.head import Head
+from workbench.workspace.storage.store import BlobGone
 
 PREFIX = "conversations/"
 # One batch read of heads.
@@ -93,7 +96,14 @@ def _step(runtime: Runtime, folder: Folder, head: Item | None) -> Step:
 
 def _survey(runtime: Runtime, conversation: str) -> Step:
     clock = runtime.clock
-    survey = history.look(runtime, conversation, clock.monotonic() + PASS_SECONDS, safe_before(runtime))
+    try:
+        survey = history.look(runtime, conversation, clock.monotonic() + PASS_SECONDS, safe_before(runtime))
+    except (Conflict, NotFound, BlobGone):
+        # It was deleted or thinned while it was looked at.
+        return Step(conversation)
+    except Exception:  # noqa: BLE001 - one that cannot be read must not keep the others from being looked at
+        logger.exception("a workspace cannot be read", extra={"conversation": conversation})
+        return Step(conversation, [Finding("unreadable_workspaces", conversation, None)])
     if survey is None:
         return Step(conversation, [Finding("too_large_to_look_at", conversation, None)])
     unnamed = len(survey.unnamed)
