@@ -23,6 +23,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from local.system import LocalSystem
 from tests.local.conftest import Api
 from tests.local.talk import Talk
+from tests.skill_zips import skill_md, zipped
 from workbench.routes import ROUTES, TOOL_ROUTE
 from workbench.settings import Settings
 from workbench.tools import catalogue
@@ -46,6 +47,8 @@ MORE_THAN_A_SCHEMA = {
     "results_get_result",
     "artifacts_list_artifacts",
     "usage_show",
+    "skills_push",
+    "prompts_render",
     "conversations_list_conversations",
     "uploads_create",
     "captures_capture",
@@ -53,7 +56,7 @@ MORE_THAN_A_SCHEMA = {
 # These start work that goes on behind the request.
 SLOW = {"call_run_code", "people_erase", "conversations_delete", "conversations_restore"}
 # Only these end what others ask about.
-ENDING = {"people_erase", "conversations_delete", "turns_finish"}
+ENDING = {"skills_withdraw", "prompts_withdraw", "people_erase", "conversations_delete", "turns_finish"}
 EXAMPLES, FEW_EXAMPLES = 6, 2
 
 
@@ -133,7 +136,11 @@ class World:
         written = self.talk.ok("write_file", path="a.txt", content="one\ntwo\n")
         exported = self.talk.ok("export_artifact", name="a.md", content="# A\n")["structured"]
         parked = self.talk.call("write_file", path=".env", content="A=1")
+        self.name = f"fuzz-{secrets.token_hex(6)}"
+        api("PUT", f"/v1/skills/{self.name}", zipped({"SKILL.md": skill_md(self.name)}))
+        api("PUT", f"/v1/prompts/{self.name}", {"template": "Hello", "version": "1.0.0"})
         self.values = {
+            "name": self.name,
             "conversation": self.talk.conversation,
             "turn": self.talk.turn,
             "ref": written["ref"],

@@ -95,7 +95,7 @@ _BATCH = {"type": "integer", "minimum": 1, "maximum": 5_000}
 _PAGE = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
 _NAMES_PAGED = (
     Query("limit", {"type": "integer", "minimum": 1, "maximum": 1_000}, "At most so many; 100 when left out."),
-    Query("after", {"type": "string", "minLength": 1}, "Only names behind this one."),
+    Query("after", TEXT, "Only names behind this one."),
 )
 _OF_VERSION = Query("version", TEXT, "The version to show; the latest when left out.")
 
