@@ -39,7 +39,7 @@ def test_no_action_is_a_wildcard_and_no_resource_is_everything(deployment: Deplo
             # Keys only: what belongs to whom, and nothing of what it holds.
             assert (function, resource.split("/")[-1]) == ("reconciler", "gsi1")
         elif "dynamodb" in action:
-            assert partitions and all(kind[0] in "CRSAPU" and kind != "*" for kind in partitions)
+            assert partitions and all(kind[0] in "CRSAPUD" and kind != "*" for kind in partitions)
             assert "*" not in resource
         elif action.startswith("s3:") and "*" in resource:
             assert resource.endswith(KNOWN_ENDINGS) and resource.count("*") == 1
@@ -100,15 +100,19 @@ def test_who_removes_what(deployment: Deployment) -> None:
     # Finishing a turn thins a history that is past its limits (docs/decisions/004).
     removers = {"conversations", "lifecycle", "turns", "reconciler"}
     assert _who_may(deployment, "s3:DeleteObject", where="/conversations/*") == removers
-    # A restore removes markers, an erasure everything.
-    assert _who_may(deployment, "s3:DeleteObjectVersion") == {"conversations", "lifecycle", "reconciler"}
+    # A restore removes markers, an erasure everything; a document is removed for good.
+    erasers = {"conversations", "lifecycle", "reconciler", "documents"}
+    assert _who_may(deployment, "s3:DeleteObjectVersion") == erasers
+    assert _who_may(deployment, "s3:DeleteObject", where="/indexes/*") == {"documents", "lifecycle", "reconciler"}
 
 
 def test_who_reaches_exported_files(deployment: Deployment) -> None:
-    assert _who_may(deployment, "s3:PutObject", where="/artifacts/*") == {"export_artifact"}
+    writers = {"export_artifact", "captures", "documents"}
+    assert _who_may(deployment, "s3:PutObject", where="/artifacts/*") == writers
     # The sandbox's route hands a run's artifacts over; which ones, run_code has authorised.
     readers = {"read_artifact", "artifacts", "sandbox_route"}
     assert _who_may(deployment, "s3:GetObject", where="/artifacts/*") == readers
+    assert _who_may(deployment, "s3:GetObject", where="/documents/*") == {"documents", "sandbox_route"}
 
 
 def test_who_starts_what(deployment: Deployment) -> None:
