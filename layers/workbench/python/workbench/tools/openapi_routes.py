@@ -55,7 +55,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "v": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
     "w": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
     "user": NAME,
-    "name": told({"type": "string", "minLength": 1}, "The name of a skill or a prompt."),
+    "name": told({"type": "string", "minLength": 1, "maxLength": 64}, "The name of a skill or a prompt."),
     "tool": told({"type": "string", "minLength": 1}, "A tool's name."),
 }
 
