@@ -1,15 +1,18 @@
 """The main job, end to end: a conversation's whole life on the real code, against the embedded local system.
 
-Files are written, edited and searched, code runs in the sandbox over a real data file, the report is exported and
-attached to the reply, the conversation is deleted. Each step shows its outcome, milliseconds and AWS requests. Any
-surprise makes the command fail. The files land in ``out/``.
+Files are written, edited and searched, a document is looked up and a skill followed, code runs in the sandbox over a
+real data file, the report is exported and attached to the reply, the conversation is deleted. Each step shows its
+outcome, milliseconds and AWS requests. Any surprise makes the command fail. The files land in ``out/``.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import sys
 import time
+import zipfile
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -153,6 +156,21 @@ def _live(portal: Portal, console: Console) -> None:
         {"owner": "ada", "department": "research", "id": conversation},
         expect=201,
     )
+    uploaded = portal.route(
+        "upload field_notes.md",
+        "POST",
+        "/v1/documents",
+        {
+            "collection": "expedition",
+            "name": "field_notes.md",
+            "mediaType": "text/markdown",
+            "data": base64.b64encode((FILES / "field_notes.md").read_bytes()).decode(),
+            "owner": "ada",
+            "department": "research",
+        },
+        expect=201,
+    )
+    portal.route("push the skill house-style", "PUT", "/v1/skills/house-style", _zipped(FILES / "house-style"))
     opened = portal.route(
         "open a turn with all tools",
         "POST",
@@ -161,6 +179,8 @@ def _live(portal: Portal, console: Console) -> None:
             "caller": {"user": "ada", "department": "research"},
             "tools": "all",
             "model": {"name": "demo", "vision": True},
+            "knowledge": ["expedition"],
+            "skills": ["house-style"],
         },
         expect=201,
     )
@@ -190,6 +210,21 @@ def _live(portal: Portal, console: Console) -> None:
         path="analysis.py",
         edits=[{"find": "Longer flippers, heavier birds", "replace": "Flipper length and body mass"}],
     )
+
+    console.print("\n[dim]It asks the documents and follows a skill.[/]")
+    hits = portal.tool("search_docs", query="how were flippers measured?")["structured"]["passages"]
+    _expect("ruler" in hits[0]["excerpt"], f"found {hits}")
+    portal.tool("load_skill", name="house-style")
+    styled = portal.tool(
+        "run_code",
+        title="the skill's script",
+        language="shell",
+        code="python3 skills/house-style/scripts/numbers.py 1388475; ls inputs/passages",
+        skills=["house-style"],
+        passages=[uploaded["document"]["id"]],
+    )
+    _expect("1\u202f388\u202f475" in styled["content"][0]["text"], f"printed {styled['content'][0]['text'][:200]}")
+    portal.tool("run_javascript", code="[5076, 3700.7].map(Math.round).join(' and ')")
 
     console.print("\n[dim]Code in the sandbox: no network, no credentials, the workspace and nothing else.[/]")
     ran = portal.tool("run_code", code="import runpy; runpy.run_path('workspace/analysis.py')", timeoutSeconds=60)
@@ -252,6 +287,16 @@ def _live(portal: Portal, console: Console) -> None:
     console.print("\n[dim]The conversation ends.[/]")
     portal.route("delete the conversation", "DELETE", f"/v1/conversations/{conversation}", expect=202)
     portal.route("its files are refused", "GET", f"/v1/conversations/{conversation}/files", expect=409)
+
+
+def _zipped(folder: Path) -> bytes:
+    """A skill's folder as the bundle that is pushed."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as bundle:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                bundle.write(file, file.relative_to(folder))
+    return stream.getvalue()
 
 
 def _check_gone(system: LocalSystem, console: Console) -> None:
