@@ -5,6 +5,7 @@ Everything but the choice of the tool is the product itself: a local system in t
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import time
@@ -21,7 +22,7 @@ from workbench.settings import MIB
 from workbench.tools import breaker, catalogue, gate
 from workbench.tools.contract import Tool
 
-FILE = "docs/limits.md"
+DOCUMENT = "limits.md"
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,11 @@ HOSTILE = (
     Hostile("1/0", *_sum("1/0"), "error"),
     Hostile("drop_tables(name=customers)", "drop_tables", {"name": "customers"}, "unknown_tool"),
     Hostile(
-        "delete_file, in a turn that may only calculate", "delete_file", {"path": FILE}, "denied", offered=["calculate"]
+        "delete_file, in a turn that may only calculate",
+        "delete_file",
+        {"path": "a.txt"},
+        "denied",
+        offered=["calculate"],
     ),
     Hostile("calculate(precision=99)", "calculate", {"expressions": ["1"], "precision": 99}, "invalid_args"),
     Hostile("1+1, after three refusals in a row", *_sum("1+1"), "circuit_open", before=(_sum("1/0")[1],) * 3),
@@ -182,14 +187,11 @@ class _Portal:
 def inspect(system: LocalSystem, sentence: str) -> Inspection:
     """Send the sentence along the whole path, then the hostile inputs; raises ValueError when no tool fits it."""
     started = time.perf_counter()
-    available = tuple(name for name in CANDIDATES if name in catalogue.names())
-    if "search_docs" in available:
-        available = tuple(name for name in available if name != "search_files")
-    choice = choose(sentence, available)
+    choice = choose(sentence, CANDIDATES)
     tool = catalogue.get(choice.tool)
     assert tool is not None
-    portal = _Portal(system.url, list(available))
-    portal.send("PUT", f"/v1/conversations/{portal.conversation}/file?path={FILE}", _facts(system).encode())
+    portal = _Portal(system.url, list(CANDIDATES))
+    portal.send("POST", "/v1/documents", _document(system))
     listed = portal.send("GET", f"/v1/catalogue?turn={portal.turn}")["tools"]
     published = next(one for one in listed if one["name"] == choice.tool)
     closed = _breaker(system, portal, tool)
@@ -197,7 +199,7 @@ def inspect(system: LocalSystem, sentence: str) -> Inspection:
     checked, problems = _checked(tool, choice.arguments)
     return Inspection(
         sentence=sentence,
-        available=available,
+        available=CANDIDATES,
         choice=choice,
         published=_published(published),
         arguments=Arguments(choice.arguments, checked, tuple(answer["conversions"]), problems),
@@ -286,10 +288,10 @@ def _rules(schema: dict[str, Any], required: bool) -> str:
     return ", ".join(rules + [f"{name} {schema[name]}" for name in bounds if name in schema])
 
 
-def _facts(system: LocalSystem) -> str:
-    """A file to search that says what is true: the limits of this very deployment."""
+def _document(system: LocalSystem) -> dict[str, Any]:
+    """A document to search that says what is true: the limits of this very deployment."""
     settings = system.runtime.settings
-    return (
+    facts = (
         "# Limits\n\n"
         f"- A workspace holds up to {settings.workspace_files:,} files and {settings.workspace_bytes // MIB} MiB.\n"
         f"- A file written through a tool has at most {settings.written_file_bytes // MIB} MiB.\n"
@@ -297,3 +299,9 @@ def _facts(system: LocalSystem) -> str:
         f"- A turn and its approvals expire after {settings.turn_seconds / 3600:g} hours.\n"
         f"- A tool that keeps failing is out of service for {settings.breaker_cooldown_seconds:g} seconds.\n"
     )
+    return {
+        "name": DOCUMENT,
+        "mediaType": "text/markdown",
+        "owner": "you",
+        "data": base64.b64encode(facts.encode()).decode(),
+    }

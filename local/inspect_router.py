@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import available_timezones
 
-# What the router knows how to draft; the last two answer anything that is neither arithmetic, a unit nor the time.
-CANDIDATES = ("calculate", "convert_units", "current_time", "search_docs", "search_files")
+# What the router knows how to draft; the last answers anything that is neither arithmetic, a unit nor the time.
+CANDIDATES = ("calculate", "convert_units", "current_time", "search_docs")
 
 _NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
 _UNIT = r"[^\W\d_][\w/^*·²³°%. -]{0,40}?|°[CF]|%"
@@ -42,11 +42,6 @@ _WORDS = (
     (r"\bminus\b", "-"),
     (r"(?<=\d)\s+x\s+(?=\d)", " * "),
 )
-_FILLER = re.compile(
-    "(?:a|about|an|and|are|can|do|does|docs|documents?|find|for|from|give|how|i|in|is|it|look|me|my|of|on|or|please"
-    "|search|show|tell|the|there|to|up|what|what's|when|where|which|who|why|with|you)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -61,13 +56,13 @@ class Choice:
 def choose(sentence: str, available: Collection[str]) -> Choice:
     """Pick one of the ``available`` tools; raises ValueError when none of them fits the sentence."""
     for rule in (_convert, _time, _calculate, _search):
-        found = rule(sentence.strip(), available)
+        found = rule(sentence.strip())
         if found is not None and found.tool in available:
             return found
     raise ValueError(f"none of {', '.join(available) or 'no tools'} fits the sentence")
 
 
-def _convert(sentence: str, _available: Collection[str]) -> Choice | None:
+def _convert(sentence: str) -> Choice | None:
     asked = _CONVERT.search(sentence)
     turned = _HOW_MANY.search(sentence)
     if turned:
@@ -80,7 +75,7 @@ def _convert(sentence: str, _available: Collection[str]) -> Choice | None:
     return Choice("convert_units", "a number with a unit, and another unit that it is wanted in", drafted)
 
 
-def _time(sentence: str, _available: Collection[str]) -> Choice | None:
+def _time(sentence: str) -> Choice | None:
     if not _TIME.search(sentence):
         return None
     place = _PLACE.search(sentence)
@@ -92,7 +87,7 @@ def _time(sentence: str, _available: Collection[str]) -> Choice | None:
     return Choice("current_time", f"it asks for the time or the date, in {place[1].strip()}", {"zone": zone})
 
 
-def _calculate(sentence: str, _available: Collection[str]) -> Choice | None:
+def _calculate(sentence: str) -> Choice | None:
     """Whatever follows a word like *calculate* is drafted as it stands: judging it is the calculator's business."""
     precision = _PLACES.search(sentence)
     text = _PLACES.sub("", sentence) if precision else sentence
@@ -110,13 +105,9 @@ def _calculate(sentence: str, _available: Collection[str]) -> Choice | None:
     return Choice("calculate", because, drafted)
 
 
-def _search(sentence: str, available: Collection[str]) -> Choice | None:
-    if "search_docs" in available:
-        because = "no arithmetic, no units, no time: the documents are searched"
-        return Choice("search_docs", because, {"query": sentence, "k": "3"})
-    words = [word for word in re.findall(r"[\w'-]+", sentence) if not _FILLER.fullmatch(word)]
-    because = "no arithmetic, no units, no time: a question; there are no documents here, so the files are searched"
-    return Choice("search_files", because, {"queries": words[:5] or [sentence[:100]], "ignoreCase": "true"})
+def _search(sentence: str) -> Choice:
+    because = "no arithmetic, no units, no time: the documents are searched"
+    return Choice("search_docs", because, {"query": sentence, "k": "3"})
 
 
 def _unit(text: str) -> str:

@@ -54,7 +54,8 @@ def test_a_sentence_whose_arguments_are_refused_shows_why(system: LocalSystem) -
     assert refused.outcome == "invalid_args" and refused.arguments.checked is None and refused.gate is None
     assert refused.arguments.problems == ("precision must be <= 10",)
     searched = inspect(system, "how much may a file hold?")
-    assert searched.choice.tool == "search_files" and "docs/limits.md" in searched.content
+    assert searched.choice.tool == "search_docs" and "limits.md" in searched.content
+    assert searched.arguments.conversions == ({"argument": "k", "from": "3", "to": 3},)
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -17,7 +17,7 @@ from local.inspect_router import CANDIDATES, choose
         ("what is 2 + 2?", "calculate", {"expressions": "2 + 2"}),
         ("15% of 80", "calculate", {"expressions": "15 / 100 * 80"}),
         ("calculate 10 divided by 3 to 2 decimal places", "calculate", {"expressions": "10 / 3", "precision": "2"}),
-        ("How much is three plus four", "search_files", {"queries": ["much", "three", "plus", "four"]}),
+        ("How much is three plus four", "search_docs", {"query": "How much is three plus four", "k": "3"}),
         ("5 squared minus 3", "calculate", {"expressions": "5^2 - 3"}),
         ("the square root of 2 times 7", "calculate", {"expressions": "sqrt(2) * 7"}),
         ("calculate __import__('os')", "calculate", {"expressions": "__import__('os')"}),
@@ -29,21 +29,15 @@ from local.inspect_router import CANDIDATES, choose
         ("what time is it in Berlin?", "current_time", {"zone": "Europe/Berlin"}),
         ("which day is it in new york", "current_time", {"zone": "America/New_York"}),
         ("the current time in Atlantis", "current_time", {"zone": "Atlantis"}),
-        ("how large may a file be?", "search_files", {"queries": ["large", "may", "file", "be"]}),
+        ("how large may a file be?", "search_docs", {"query": "how large may a file be?", "k": "3"}),
     ],
 )
 def test_sentences_get_the_tool_and_arguments_that_they_ask_for(
     sentence: str, tool: str, arguments: dict[str, Any]
 ) -> None:
-    choice = choose(sentence, ["calculate", "convert_units", "current_time", "search_files"])
-    drafted = {name: value for name, value in choice.arguments.items() if name != "ignoreCase"}
-    assert (choice.tool, drafted) == (tool, arguments)
+    choice = choose(sentence, CANDIDATES)
+    assert (choice.tool, choice.arguments) == (tool, arguments)
     assert choice.because
-
-
-def test_documents_are_searched_where_there_is_a_tool_for_it() -> None:
-    choice = choose("how do rate limits work?", CANDIDATES)
-    assert (choice.tool, choice.arguments) == ("search_docs", {"query": "how do rate limits work?", "k": "3"})
 
 
 def test_a_sentence_that_no_tool_fits_is_said_so() -> None:
@@ -54,5 +48,4 @@ def test_a_sentence_that_no_tool_fits_is_said_so() -> None:
 @settings(deadline=None, max_examples=200)
 @given(st.text(max_size=200))
 def test_any_text_at_all_gets_a_tool_that_is_available(sentence: str) -> None:
-    available = CANDIDATES[:3] + CANDIDATES[4:]
-    assert choose(sentence, available).tool in available
+    assert choose(sentence, CANDIDATES).tool in CANDIDATES
