@@ -25,6 +25,7 @@ from local.functions import REGION, LocalFunctions, function_name
 from local.system import LocalSystem
 from tests.infra.iam import EXECUTION_ROLE, PLACE, Need, Policies, needs
 from tests.infra.templates import ROOT, Deployment, as_list
+from tests.skill_zips import skill_md, zipped
 
 FOLDERS = {path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists()}
 # The attributes of Clients that hold a client.
@@ -107,6 +108,8 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     _work_with_files(api, tool, token)
     _ask_for_approval(api, tool)
     _search_documents(api, tool)
+    _use_skills(api)
+    _use_prompts(api, turn)
     tool("no_such_tool", expect="unknown_tool")
     artifact = _run_and_export(api, tool)
     api("POST", f"/v1/turns/{turn}/finish", {"outcome": "completed", "text": "Here it is."})
@@ -163,6 +166,38 @@ def _ask_for_approval(api: Api, tool: Api) -> None:
     api("POST", f"/v1/approvals/{waiting['id']}", {"decision": "allow", "scope": "person", "by": "ada"})
     tool("write_file", call="parked", **secret)
     tool("write_file", files=[{"path": ".env", "content": "KEY=2\n"}])
+
+
+def _use_skills(api: Api) -> None:
+    """One that is pushed in a request, used and withdrawn; one that goes through an upload."""
+    demo = zipped({"SKILL.md": skill_md("demo"), "notes.md": "x"})
+    api("PUT", "/v1/skills/demo", demo)
+    upload = api("POST", "/v1/uploads", {"for": "skill"}, expect=201)
+    sent = urlsplit(upload["url"])
+    api("PUT", f"{sent.path}?{sent.query}", zipped({"SKILL.md": skill_md("other")}), headers=upload["headers"])
+    api("PUT", "/v1/skills/other", {"upload": upload["upload"]})
+    turn, token = _open(api, skills=["demo", "other@0.1.0"])
+    tool = _tools(api, turn, token)
+    tool("load_skill", name="demo")
+    tool("load_skill", name="demo", path="notes.md")
+    tool("run_code", code="print(open('skills/demo/notes.md').read())", skills=["demo"])
+    for body in ({"text": "$demo"}, {"text": "$demo", "turn": turn}):
+        api("POST", "/v1/skills/match", body)
+    api("GET", "/v1/skills")
+    api("GET", "/v1/skills/demo?version=0.1.0")
+    api("DELETE", "/v1/skills/demo")
+
+
+def _use_prompts(api: Api, turn: str) -> None:
+    for version in ("1.0.0", "2.0.0"):
+        api("PUT", "/v1/prompts/hello", {"template": "Hello {{ name }}", "version": version})
+    variants = [{"name": "hello", "version": "1.0.0"}, {"name": "hello"}]
+    for more in ({}, {"version": "1.0.0"}, {"variants": variants}, {"variants": variants, "turn": turn}):
+        api("POST", "/v1/prompts/hello/render", {"vars": {"name": "Ada"}, **more})
+    api("POST", "/v1/prompts/hello/render", {"vars": {"name": "Ada"}, "variants": variants, "conversation": "life"})
+    api("GET", "/v1/prompts")
+    api("GET", "/v1/prompts/hello")
+    api("DELETE", "/v1/prompts/hello")
 
 
 def _search_documents(api: Api, tool: Api) -> None:
@@ -223,8 +258,9 @@ def _start_a_run(api: Api) -> tuple[str, str]:
     return turn, run
 
 
-def _open(api: Api) -> tuple[str, str]:
+def _open(api: Api, **more: Any) -> tuple[str, str]:
     body = {"caller": {"user": "ada", "department": "research"}, "tools": "all", "model": {"name": "m", "vision": True}}
+    body |= more
     opened = api("POST", "/v1/conversations/life/turns", body, expect=201)
     return opened["turn"]["id"], opened["token"]
 
