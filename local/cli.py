@@ -12,13 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
+from local.admin.commands import AnyOrder, add_admin, add_download
+
 Subparsers = Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="workbench", description="The Workbench backend on one machine.")
-    subparsers = parser.add_subparsers(title="commands", required=True, metavar="command")
+    subparsers = parser.add_subparsers(title="commands", required=True, metavar="command", parser_class=AnyOrder)
     for add in COMMANDS:
         add(subparsers)
     options = parser.parse_args(arguments)
@@ -112,7 +114,7 @@ def _port(text: str) -> int:
     return port
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_serve, add_inspect)
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_serve, add_inspect, add_admin, add_download)
 
 
 if __name__ == "__main__":
