@@ -4,6 +4,7 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -118,6 +119,32 @@ def test_folders_and_files_may_take_each_others_place(backend: SandboxBackend, r
         backend.execute("rm -r folder && echo now > folder && rm file && mkdir file && echo in > file/in").error is None
     )
     assert tree(root) == {"folder": b"now\n", "file": None, "file/in": b"in\n"}
+
+
+def test_large_files_travel_both_ways(backend: SandboxBackend, root: Path) -> None:
+    """Over several parts each way; what only moved is not sent back."""
+    data = os.urandom(9_000_001)
+    (root / "big").write_bytes(data)
+    answer = backend.execute(
+        "sha256sum big | cut -c1-64; mv big moved; head -c 9000001 moved | tail -c 8999999 > tail; chmod 600 tail"
+    )
+    assert answer.structured["stdout"].strip() == hashlib.sha256(data).hexdigest()
+    assert tree(root) == {"moved": data, "tail": data[2:]} and (root / "tail").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_mode_alone_is_a_change(backend: SandboxBackend, root: Path) -> None:
+    (root / "run.sh").write_text("echo ran\n")
+    (root / "d").mkdir()
+    answer = backend.execute("chmod 755 run.sh; chmod 700 d; ./run.sh")
+    assert answer.structured["modified"] == ["d", "run.sh"] and answer.structured["stdout"] == "ran\n"
+    assert [(root / name).stat().st_mode & 0o777 for name in ("run.sh", "d")] == [0o755, 0o700]
+
+
+def test_a_decomposed_name_stays_the_file_it_is(backend: SandboxBackend, root: Path) -> None:
+    (root / "U\u0308ber.txt").write_text("old\n")
+    answer = backend.execute("echo more >> Über.txt")
+    assert answer.structured["modified"] == ["Über.txt"]
+    assert {path.name: path.read_text() for path in root.iterdir()} == {"U\u0308ber.txt": "old\nmore\n"}
 
 
 def test_nothing_of_the_parents_environment_is_inherited(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
