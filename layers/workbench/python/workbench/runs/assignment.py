@@ -159,6 +159,7 @@ class Assignment:
             .set("claimToken", self._token)
             .set("status", "starting")
             .set("awaited", sandbox)
+            .set("awaitedAt", self._runtime.clock.now())
             # Whether the workspace is busy is for the new one to find out.
             .remove("busy")
         )

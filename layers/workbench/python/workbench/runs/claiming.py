@@ -24,6 +24,7 @@ from workbench.runs.items import (
 from workbench.runs.plan import Mount, Plan, Source
 from workbench.runs.protocol import HOLD_SECONDS, LEAVE, WAIT
 from workbench.runtime import Runtime
+from workbench.selfcheck.reach import reach_of
 from workbench.settings import MIB, Settings
 from workbench.skills import mounting as skill_files
 from workbench.skills.store import BytesGone
@@ -227,6 +228,7 @@ def _job(settings: Settings, record: Item, made: Plan) -> dict[str, Any]:
         "heartbeatSeconds": settings.heartbeat_seconds,
         "planParts": made.plan_parts,
         "dataParts": made.data_parts,
+        "reach": reach_of(record["conversation"]),
         "limits": {
             "memoryBytes": settings.run_memory_bytes,
             "diskBytes": settings.run_disk_bytes,

@@ -86,8 +86,8 @@ def _end(runtime: Runtime, slot: Slot) -> None:
 def _start(runtime: Runtime, slot: Slot) -> None:
     """Start the slot's next sandbox, unless another keeper does."""
     sandbox, secret, now = starter.new_id(), ids.new_secret(), runtime.clock.now()
-    # Tokens of a table that was removed today must not be met again: a new slot begins with the time.
-    generation = slot.generation + 1 if slot.generation else int(now)
+    # Tokens of a table that was removed today must not be met again: a new slot begins with the time, in milliseconds.
+    generation = slot.generation + 1 if slot.generation else int(1000 * now)
     pk, sk = pool.slot_key(slot.number)
     stored = {
         "PK": pk,
