@@ -30,6 +30,7 @@ _CUTS = (
     re.compile("[,;:\u3001\uff0c]\\s*"),
     re.compile(r"\s+"),
 )
+_UNDERLINED = re.compile(r"\n[ ]{0,3}(?:=+|-+)[ \t]*\Z")
 # A cut in the last half of the room wastes little of it.
 _CUT_FROM = 0.5
 
@@ -206,7 +207,8 @@ def _pack(blocks: Iterable[Block]) -> Iterator[tuple[str, str | None]]:
 
 
 def _title(heading: Block) -> str:
-    title = " ".join(heading.text.split()).strip("# ")
+    # Of a Markdown heading without its marks: those before it, behind it or, on a line of their own, below it.
+    title = " ".join(_UNDERLINED.sub("", heading.text).split()).strip("# ")
     return title if len(title) <= SECTION_CHARACTERS else f"{title[: SECTION_CHARACTERS - 1]}…"
 
 

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
+from itertools import groupby
 from typing import Any
 
 from workbench.knowledge.passages import FULL_CHARACTERS, HEADER_CHARACTERS, Block
@@ -19,7 +20,8 @@ DELIMITERS = ",;\t|"
 _SAMPLE_CHARACTERS = 64 * 1024
 _SAMPLE_ROWS = 50
 _FIELD_CHARACTERS = 1_000_000
-_GAP = re.compile(r" (?:\|  ){3,}\| ")
+# So many empty cells in a row still show how many there are.
+_GAP_CELLS = 3
 _NUMBER = re.compile(r"[-+]?[\d.,'\s]*\d[\d.,'\s]*%?\Z")
 
 
@@ -88,8 +90,13 @@ def _line(cells: Sequence[str]) -> str:
     last = len(cells)
     while last and not cells[last - 1]:
         last -= 1
-    line = " | ".join(map(one_line, cells[:last])).strip()
-    return _GAP.sub(" | … | ", line) if " |  |  |  |" in line else line
+    if cells[:last].count("") <= _GAP_CELLS:
+        return " | ".join(map(one_line, cells[:last])).strip()
+    shown: list[str] = []
+    for filled, run in groupby(cells[:last], key=bool):
+        part = [one_line(cell) for cell in run]
+        shown += part if filled or len(part) <= _GAP_CELLS else ["…"]
+    return " | ".join(shown).strip()
 
 
 def _is_header(cells: Sequence[str]) -> bool:
