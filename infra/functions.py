@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from infra.grants import Grant, Places
 from infra.layers import ARCHITECTURE, NOT_SHIPPED, PYTHON, ROOT
@@ -30,6 +30,13 @@ LIGHT_MIB = 768
 
 # pydantic would look through every installed package for plug-ins at the first model; there are none here.
 INTERPRETER = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+
+
+def function_arn(scope: IConstruct, name: str) -> str:
+    """The ARN that a function of this name has or will have."""
+    return Stack.of(scope).format_arn(
+        service="lambda", resource="function", resource_name=name, arn_format=ArnFormat.COLON_RESOURCE_NAME
+    )
 
 
 @dataclass(frozen=True)

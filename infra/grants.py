@@ -27,7 +27,8 @@ class Places:
     cluster_tasks: str = ""
     execution_role: str = ""
     classifier_model: str = ""
-    javascript_function: str = ""
+    # What the ARNs of this deployment's functions begin with.
+    functions: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ def document_objects(sid: str, *actions: str, files: bool = False) -> Grant:
     )
 
 
+def invoke(sid: str, *folders: str) -> Grant:
+    """Call the functions of these folders and wait for what they answer."""
+    return Grant(sid, ("lambda:InvokeFunction",), lambda places: [f"{places.functions}{folder}" for folder in folders])
+
+
 def answer_the_run_workflow(*outcomes: str) -> Grant:
     """Complete or extend a waiting state of RunCode."""
     return Grant("AnswerTheRunWorkflow", tuple(f"states:{name}" for name in outcomes), lambda p: [p.run_machine])
@@ -156,9 +162,7 @@ PASS_THE_EXECUTION_ROLE = Grant(
 )
 # Only where a deployment names a model, and only calls that change something.
 ASK_THE_CLASSIFIER = Grant("AskTheClassifier", ("bedrock:InvokeModel",), lambda places: [places.classifier_model])
-EVALUATE_JAVASCRIPT = Grant(
-    "EvaluateJavascript", ("lambda:InvokeFunction",), lambda places: [places.javascript_function]
-)
+EVALUATE_JAVASCRIPT = invoke("EvaluateJavascript", "javascript")
 # Removing what a deleted conversation leaves, and the marks that its artifacts get or lose.
 REMOVAL = (
     items("Removal", *READ_ITEMS, *WRITE_ITEMS, "dynamodb:BatchWriteItem", of=(CONVERSATIONS, RUNS)),
@@ -323,6 +327,11 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
             "dynamodb:ConditionCheckItem",
             of=(CONVERSATIONS,),
         ),
+    ),
+    # It goes the way that everybody goes, and reads what the sandbox said of itself.
+    "sandbox_check": (
+        invoke("GoTheUsualWay", "conversations", "turns", "run_code"),
+        items("SelfReport", "dynamodb:GetItem", of=(RUNS,)),
     ),
     "usage": (items("ReadBills", "dynamodb:Query", of=(USAGE,)),),
     "artifact_removed": (items("RemovedArtifacts", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(ARTIFACTS,)), BILL),

@@ -6,7 +6,7 @@ to, and would hold nothing that its answers and its metrics do not tell: the too
 
 from __future__ import annotations
 
-from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -18,21 +18,6 @@ from infra.reasons import acknowledge
 FOLDER = "javascript"
 # A cold start, a program's two seconds and the start of the next child.
 SECONDS = 15
-
-
-def javascript_name(deployment: str) -> str:
-    """The function's name, which the tool is told before the function exists."""
-    return f"{deployment}-{FOLDER}"
-
-
-def javascript_arn(scope: Construct, deployment: str) -> str:
-    """The only thing that run_javascript's role may invoke."""
-    return Stack.of(scope).format_arn(
-        service="lambda",
-        resource="function",
-        resource_name=javascript_name(deployment),
-        arn_format=ArnFormat.COLON_RESOURCE_NAME,
-    )
 
 
 class Javascript(Construct):
@@ -49,7 +34,7 @@ class Javascript(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
-            function_name=javascript_name(factory.name),
+            function_name=f"{factory.name}-{FOLDER}",
             description="Evaluates one JavaScript program for run_javascript",
             runtime=PYTHON,
             architecture=ARCHITECTURE,

@@ -12,9 +12,9 @@ from aws_cdk import aws_logs as logs
 from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
 
-from infra.functions import LONGEST_SECONDS, FunctionFactory
-from infra.grants import Places
-from infra.javascript import Javascript, javascript_arn, javascript_name
+from infra.functions import LIGHT_MIB, LONGEST_SECONDS, FunctionFactory, function_arn
+from infra.grants import Places, granted_to
+from infra.javascript import Javascript
 from infra.layers import Layers
 from infra.lifecycle import Lifecycle
 from infra.network import Network
@@ -72,6 +72,14 @@ class ApiStack(Stack):
         self.tools = Tools(
             self, "Tools", factory=factory, tools=tools, requests_per_second=settings.requests_per_second
         )
+        self.sandbox_check = factory.make(
+            self,
+            "sandbox_check",
+            does="Proves what a sandbox can and cannot do; invoked by an admin",
+            grants=granted_to("sandbox_check"),
+            seconds=LONGEST_SECONDS,
+            memory_mib=LIGHT_MIB,
+        )
         self.lifecycle = Lifecycle(self, "Lifecycle", factory=factory, artifacts=storage.storage.artifacts.bucket_name)
         Observability(
             self,
@@ -84,6 +92,7 @@ class ApiStack(Stack):
                 "sandbox_route": runs.sandbox_function,
                 "task_stopped": runs.task_stopped_function,
                 "javascript": self.javascript.function,
+                "sandbox_check": self.sandbox_check,
                 "lifecycle": self.lifecycle.function,
                 "artifact_removed": self.lifecycle.artifact_removed_function,
                 "reconciler": self.lifecycle.reconciler_function,
@@ -126,7 +135,7 @@ def _places(
         cluster=sandbox.cluster.attr_arn if sandbox else "",
         cluster_tasks=sandbox.tasks_arn if sandbox else "",
         execution_role=sandbox.execution_role.role_arn if sandbox else "",
-        javascript_function=javascript_arn(scope, settings.name),
+        functions=function_arn(scope, f"{settings.name}-"),
         classifier_model=_model_arn(scope, settings.classifier_model) if settings.classifier_model else "",
     )
 
@@ -143,7 +152,7 @@ def _factory(scope: Construct, settings: DeploymentSettings, storage: StorageSta
         artifact_bucket=storage.storage.artifacts.bucket_name,
         run_state_machine=places.run_machine,
         delete_state_machine=places.delete_machine,
-        javascript_function=javascript_name(settings.name),
+        function_prefix=f"{settings.name}-",
         longest_function_seconds=LONGEST_SECONDS,
     ).to_environment()
     layers = Layers(scope, "Layers")

@@ -31,13 +31,13 @@ from workbench.clients import Clients
 from workbench.clock import SystemClock
 from workbench.logs import logger
 from workbench.routes import FALLBACK, ROUTES
+from workbench.runs import keeper
 from workbench.runtime import Runtime
 from workbench.settings import PREFIX, Settings
 from workbench.tools import catalogue
 
 Sandbox = Literal["real", "unsafe", "off"]
 
-POOL_FUNCTION = "pool_keeper"
 # As in AWS. In between, each run that asks for a sandbox calls the keeper.
 KEEP_SECONDS = 60.0
 
@@ -49,8 +49,6 @@ LOCAL_SETTINGS: Mapping[str, Any] = {
     "longest_function_seconds": 60,
     # Nobody writes late here that a second listing right away would not find.
     "deletion_wait_seconds": 0,
-    "javascript_function": "javascript",
-    "pool_function": POOL_FUNCTION,
     # Whoever wants sandboxes to wait for work says so: most of what one starts here runs no code, or one program.
     "warm_sandboxes": 0,
     "sandbox_cluster": CLUSTER,
@@ -225,7 +223,7 @@ class LocalSystem:
     def _keep_the_pool(self) -> None:
         runtime, schedule = self._runtime, self._schedule
         if runtime is not None and schedule is not None and runtime.settings.warm_sandboxes:
-            schedule.every(KEEP_SECONDS, POOL_FUNCTION)
+            schedule.every(KEEP_SECONDS, keeper.FUNCTION)
 
     def _send_logs_to_stderr(self, level: int) -> None:
         # Lambda takes its log from standard output; here that belongs to whoever started the system.

@@ -34,6 +34,7 @@ class Job(NamedTuple):
     data_parts: int
     limits: Limits
     directory: str
+    reach: dict[str, Any]
 
 
 def parse(answer: Mapping[str, Any]) -> Job:
@@ -61,6 +62,8 @@ def parse(answer: Mapping[str, Any]) -> Job:
         data_parts=int(job["dataParts"]),
         limits=Limits(*(int(_positive(limits[_camel(name)])) for name in Limits._fields)),
         directory=directory,
+        # Only a self-check of the deployment asks for this.
+        reach=dict(job.get("reach") or {}),
     )
 
 

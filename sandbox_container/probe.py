@@ -17,6 +17,14 @@ from sandbox_container.settings import Settings
 
 _SECONDS = 15.0
 _MIB = 1024 * 1024
+# What a role gives a task's containers, in any of AWS's ways.
+_CREDENTIALS = (
+    "AWS_CONTAINER_CREDENTIALS",
+    "AWS_CONTAINER_AUTHORIZATION",
+    "AWS_ACCESS_KEY",
+    "AWS_SECRET",
+    "AWS_SESSION",
+)
 
 # Runs as the sandbox. Each attempt gives the errno it met, 0 for success.
 _PROGRAM = """
@@ -90,9 +98,15 @@ def probe(settings: Settings, launch: Launch) -> dict[str, Any]:
         "seccomp": int(found["seccomp"]),
         "landlock": landlock.level(),
         "descriptors": len(found["descriptors"]),
+        "credentials": credentials(),
         "kernel": os.uname().release,
         "python": found["version"],
     }
+
+
+def credentials() -> list[str]:
+    """The names in this process' environment that lead to credentials: a task has none, and gives none away."""
+    return sorted(name for name in os.environ if name.startswith(_CREDENTIALS))
 
 
 def check(settings: Settings, found: dict[str, Any]) -> None:
@@ -112,7 +126,10 @@ def check(settings: Settings, found: dict[str, Any]) -> None:
         "environ": settings.boundary == "none" or found["environ"] in denied,
         "root": settings.boundary == "none" or found["root"] in (*denied, errno.EROFS),
         "session": found["session"] is True,
+        # On a developer's machine they are the developer's, who asked for no boundary.
+        "credentials": settings.boundary == "none" or not credentials(),
     }
+    found = {**found, "credentials": credentials()}
     missing = [name for name, holds in expected.items() if not holds]
     if missing:
         raise ProbeFailed("not in force: " + ", ".join(f"{name} ({found[name]!r})" for name in missing))

@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any
 
-from sandbox_container import layout, reap, scan, tree
+from sandbox_container import layout, reach, reap, scan, tree
 from sandbox_container.beat import Heart
 from sandbox_container.changes import Changes
 from sandbox_container.job import Job
@@ -58,6 +58,8 @@ class Run:
             job.limits.output_characters,
         )
         heart.start()
+        if job.reach:
+            self._report["verified"] = {**self._report["verified"], "reach": reach.look(job.reach)}
         try:
             plan = self._lay_out()
             self._execute(launch, keeper, heart)

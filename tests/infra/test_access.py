@@ -355,7 +355,7 @@ def _local_names(deployment: Deployment, system: LocalSystem) -> dict[str, str]:
         f"<{artifacts}.Arn>": f"arn:aws:s3:::{settings.artifact_bucket}",
         f"<{deployment.one('AWS::ECS::Cluster').id}.Arn>": settings.sandbox_cluster,
         "workbench-run-code": settings.run_state_machine.rsplit(":", 1)[1],
-        "workbench-javascript": settings.javascript_function,
+        ":function:workbench-": ":function:",
         "workbench-delete-conversation": settings.delete_state_machine.rsplit(":", 1)[1],
         f"<{execution_role}.Arn>": EXECUTION_ROLE,
         ":task/workbench/": f":task/{settings.sandbox_cluster}/",

@@ -23,6 +23,7 @@ INTERNAL = {
     "artifact_removed": "workbench.artifacts.billing_api",
     "reconciler": "workbench.reconciling.engine",
     "javascript": "workbench.javascript.function",
+    "sandbox_check": "workbench.selfcheck.function",
 }
 TOOLS = set(catalogue.names())
 GROUPS = {route.function for route in ROUTES}
@@ -80,7 +81,8 @@ def test_no_function_outlives_what_a_deletion_waits_for(deployment: Deployment) 
     assert waits == {str(LONGEST_SECONDS)}
     assert max(timeouts.values()) <= LONGEST_SECONDS
     # Behind a gateway nobody waits longer than this.
-    background = {"workbench-workflow", "workbench-lifecycle", "workbench-javascript", "workbench-reconciler"}
+    names = ("workflow", "lifecycle", "javascript", "sandbox_check", "reconciler")
+    background = {f"workbench-{name}" for name in names}
     assert {timeouts[name] for name in timeouts if name not in background} == {ANSWER_SECONDS}
 
 

@@ -129,6 +129,16 @@ def test_arithmetic_reaches_no_files(deployment: Deployment) -> None:
         assert places == {"/results/*"}
 
 
+def test_the_self_check_goes_the_usual_way_and_reads_records_of_runs(deployment: Deployment) -> None:
+    reached: dict[str, set[str]] = {}
+    for action, resource, partitions in _allowed(deployment, "sandbox_check"):
+        reached.setdefault(action, set()).add(resource.split(":")[-1] if partitions is None else str(partitions))
+    assert reached == {
+        "lambda:InvokeFunction": {"workbench-conversations", "workbench-turns", "workbench-run_code"},
+        "dynamodb:GetItem": {"['R#*']"},
+    }
+
+
 def test_one_tool_invokes_one_function(deployment: Deployment) -> None:
     invoked = {
         function: resource

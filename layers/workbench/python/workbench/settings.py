@@ -24,7 +24,8 @@ class Settings(BaseModel):
     artifact_bucket: str = "workbench-artifacts"
     run_state_machine: str = ""
     delete_state_machine: str = ""
-    javascript_function: str = ""
+    # What the names of a deployment's functions begin with; nothing on one machine.
+    function_prefix: str = ""
 
     workspace_bytes: int = Field(100 * MIB, gt=0)
     workspace_files: int = Field(2_000, gt=0)
@@ -74,8 +75,6 @@ class Settings(BaseModel):
     warm_sandboxes_most: int = Field(5, ge=0)
     # How long a warm sandbox may take to claim the run it was given before another gets it.
     warm_claim_seconds: float = Field(3.0, gt=0)
-    # The function that keeps the pool; only the workflow function needs its name.
-    pool_function: str = ""
     run_memory_bytes: int = Field(2048 * MIB, gt=0)
     run_disk_bytes: int = Field(512 * MIB, gt=0)
     run_processes: int = Field(128, gt=0)

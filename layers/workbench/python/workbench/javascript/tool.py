@@ -20,6 +20,7 @@ from workbench.tools.contract import tool
 if TYPE_CHECKING:
     from workbench.tools.turn import Turn
 
+FUNCTION = "javascript"
 CODE_CHARACTERS = 8_000
 SOURCE_LINE_CHARACTERS = 160
 MESSAGE_CHARACTERS = 1_000
@@ -73,7 +74,7 @@ def _evaluate(runtime: Runtime, code: str) -> Outcome:
     """Raises ToolError SANDBOX_UNAVAILABLE. The answer comes from where the program ran: nothing is taken on trust."""
     try:
         answer = runtime.clients.lambda_.invoke(
-            FunctionName=runtime.settings.javascript_function, Payload=json.dumps({"code": code}).encode()
+            FunctionName=runtime.settings.function_prefix + FUNCTION, Payload=json.dumps({"code": code}).encode()
         )
         payload = answer["Payload"].read()
     except (ClientError, BotoCoreError) as error:
