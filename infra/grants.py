@@ -314,6 +314,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         # Matching for a turn asks which skills it was offered.
         items("SkillsOfATurn", "dynamodb:BatchGetItem", of=(CONVERSATIONS,)),
         workspace_objects("KeepSkills", "s3:PutObject", "s3:DeleteObject", under=("skills",)),
+        LIST_WORKSPACES,
         *TAKE_UPLOADS,
     ),
     "prompts": (

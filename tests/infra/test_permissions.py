@@ -115,6 +115,13 @@ def test_who_reaches_exported_files(deployment: Deployment) -> None:
     assert _who_may(deployment, "s3:GetObject", where="/documents/*") == {"documents", "sandbox_route"}
 
 
+def test_who_reaches_skills(deployment: Deployment) -> None:
+    assert _who_may(deployment, "s3:PutObject", where="/skills/*") == {"skills"}
+    # The sandbox's route hands a run's skills over; which ones, run_code has authorised.
+    assert _who_may(deployment, "s3:GetObject", where="/skills/*") == {"load_skill", "sandbox_route"}
+    assert _who_may(deployment, "s3:DeleteObject", where="/skills/*") <= {"skills", "reconciler"}
+
+
 def test_who_starts_what(deployment: Deployment) -> None:
     assert _who_may(deployment, "states:StartExecution", where="run-code") == {"run_code"}
     starters = {"conversations", "people", "reconciler"}
