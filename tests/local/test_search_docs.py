@@ -137,9 +137,9 @@ def test_a_document_that_the_index_still_knows_is_not_shown_once_it_is_removed(
 def test_what_finds_nothing_says_so_and_what_to_do(library: Library) -> None:
     talk = library.talk(library.upload("Some text.\n\nMore text.", collection=library.collection()))
     for query, words in [
-        ("xylophone", "None of the 1 passage that this turn may search holds `xylophone`. Ask in other words"),
+        ("xylophone", "This turn may search 1 passage, and none holds a word of `xylophone`. Ask"),
         ("!?", "no word to look for"),
-        ('"" OR', "holds `or`"),
+        ('"" OR', "holds a word of"),
     ]:
         answer = talk.ok("search_docs", query=query)
         assert answer["structured"] == {"passages": []} and words in text(answer)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from workbench.retrieval.excerpts import excerpt
-from workbench.retrieval.found import WARNING, counted, looked_for, quoted
+from workbench.retrieval.found import WARNING, counted, missing, quoted
 from workbench.retrieval.retriever import DEFAULT_K, Retriever, ScoredDoc
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool, tool
@@ -54,9 +54,7 @@ def _clamped(k: int) -> int:
 
 def _answer(query: str, found: list[ScoredDoc]) -> Answer:
     if not found:
-        terms = looked_for(query)
-        missing = f"No text holds {terms}." if terms else "The query holds no word to look for."
-        return Answer.of(f"{missing} Ask in other words, such as the documents would use.", documents=[])
+        return Answer.of(missing(query, "No text"), documents=[])
     shown = [(doc, excerpt(doc.text, query)) for doc in found]
     parts = [f"{counted(len(found), 'text')}, best first. {WARNING}"]
     parts += [

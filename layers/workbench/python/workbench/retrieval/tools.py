@@ -10,7 +10,7 @@ from workbench.ids import DocumentId
 from workbench.knowledge import names, permission
 from workbench.retrieval import index
 from workbench.retrieval.excerpts import excerpt
-from workbench.retrieval.found import WARNING, counted, looked_for, quoted
+from workbench.retrieval.found import WARNING, counted, missing, quoted
 from workbench.retrieval.index import Hit
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
@@ -50,13 +50,8 @@ def search_docs(
         return _passages(turn, query, hits)
     if not found.passages:
         return _nothing("The documents that this turn may use hold no text to search. Go on without them.")
-    terms = looked_for(query)
-    if not terms:
-        return _nothing("The query holds no word to look for. Ask with words that the documents would use.")
-    return _nothing(
-        f"None of the {counted(found.passages, 'passage')} that this turn may search holds {terms}. Ask in other "
-        "words, such as the documents would use, or in their language."
-    )
+    searched = f"This turn may search {counted(found.passages, 'passage')}, and none"
+    return _nothing(missing(query, searched))
 
 
 def _usable(turn: Turn, hits: list[Hit]) -> list[tuple[Hit, str]]:
