@@ -102,8 +102,9 @@ def _bytes(deployment: Deployment, path: str, size: int) -> Iterator[bytes]:
 
 def _chunks(response: Any, size: int) -> Iterator[bytes]:
     columns = (TextColumn("Downloading"), BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
-    shown = size > BAR_ABOVE_BYTES
-    with Progress(*columns, console=show.notes(), transient=True, disable=not shown) as progress:
+    console = show.notes()
+    shown = console.is_terminal and size > BAR_ABOVE_BYTES
+    with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
         task = progress.add_task("", total=size)
         try:
             for chunk in response.raw.stream(CHUNK_BYTES):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
 import threading
+import zipfile
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -83,6 +85,39 @@ def test_a_large_file_goes_into_the_workspace_and_comes_back_whole(api: Any, uni
     answer = api("GET", f"/v1/artifacts/{artifact}/versions/1/content")
     assert answer.status == 307
     assert api("GET", answer.headers["location"].removeprefix(system.url)).body == LARGE
+
+
+def test_a_large_file_that_a_run_made_is_downloaded_with_its_hash(api: Any, unique: str, system: LocalSystem) -> None:
+    talk = Talk.open(api, unique)
+    program = "open('workspace/big.bin', 'wb').write(bytes(range(256)) * 4096 * 20)"
+    assert talk.call("run_code", code=program)["outcome"] == "ok"
+    exported = talk.ok("export_artifact", path="big.bin")["structured"]
+    shown = api("GET", f"/v1/artifacts/{exported['artifact']}").json["artifact"]["versions"][0]
+    answer = api("GET", f"/v1/artifacts/{exported['artifact']}/versions/1/content")
+    assert answer.status == 307
+    linked = api("GET", answer.headers["location"].removeprefix(system.url))
+    assert linked.body == bytes(range(256)) * 4096 * 20
+    assert hashlib.sha256(linked.body).hexdigest() == shown["sha256"]
+    assert linked.headers["content-type"] == "application/octet-stream"
+    assert linked.headers["content-disposition"].startswith("attachment")
+
+
+def test_documents_and_skills_come_through_uploads_too(api: Any, unique: str, system: LocalSystem) -> None:
+    document = sent(api, b"A large document about herons.", "document")
+    facts = {"collection": unique, "name": "herons.txt", "mediaType": "text/plain", "owner": unique}
+    assert api("POST", "/v1/documents", {**facts, "upload": sent(api, b"x")}).status == 409
+    taken = api("POST", "/v1/documents", {**facts, "upload": document})
+    assert taken.status == 201, taken.body
+    assert api("POST", "/v1/documents", {**facts, "upload": document}).status == 409
+    bundle = io.BytesIO()
+    name = f"s{unique[-8:]}"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        archive.writestr("SKILL.md", f"---\nname: {name}\ndescription: Counts herons.\n---\nCount them.\n")
+    skill = sent(api, bundle.getvalue(), "skill")
+    assert api("PUT", f"/v1/skills/{name}", {"upload": document}).status == 409
+    pushed = api("PUT", f"/v1/skills/{name}", {"upload": skill})
+    assert pushed.status == 200, pushed.body
+    assert not kept(system, document) and not kept(system, skill)
 
 
 def test_the_refusal_of_a_large_body_names_the_way(api: Any, unique: str) -> None:
