@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from local.admin.commands import AnyOrder, add_admin, add_download
+from local.admin.commands import AnyOrder, add_admin, add_download, add_prompts, add_skills
 
 Subparsers = Any
 
@@ -114,7 +114,14 @@ def _port(text: str) -> int:
     return port
 
 
-COMMANDS: tuple[Callable[[Subparsers], None], ...] = (add_serve, add_inspect, add_admin, add_download)
+COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
+    add_serve,
+    add_inspect,
+    add_admin,
+    add_download,
+    add_skills,
+    add_prompts,
+)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Deployment:
     ) -> Any:
         """The JSON answer; raises AdminError for everything that is no success."""
         answer = self.send(method, path, body, query=query, headers=headers)
-        return self._parsed(answer)
+        return self.parsed(answer)
 
     def pages(self, path: str, name: str, **query: Any) -> Iterator[list[dict[str, Any]]]:
         """Each page of a list, as long as ``next`` says that more follow."""
@@ -111,7 +111,7 @@ class Deployment:
             if answer.status not in (409, 429) or not wait.isdigit() or time.monotonic() + int(wait) > until:
                 break
             time.sleep(int(wait))
-        return self._parsed(answer)
+        return self.parsed(answer)
 
     def send(
         self,
@@ -173,7 +173,8 @@ class Deployment:
             text = f"{self.url} answers HTTP {answer.status}{': ' if message else '.'}{message}"
         return AdminError(text, answer.status)
 
-    def _parsed(self, answer: Answer) -> Any:
+    def parsed(self, answer: Answer) -> Any:
+        """The JSON of an answer; raises AdminError for everything that is no success."""
         if answer.status >= 400:
             raise self.failure(answer)
         try:

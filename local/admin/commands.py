@@ -1,4 +1,4 @@
-"""The parsers of ``workbench admin`` and ``workbench download``; what the commands do stands in the other modules."""
+"""The parsers of ``workbench admin``, ``download``, ``skills`` and ``prompts``; the other modules do what they say."""
 
 from __future__ import annotations
 
@@ -46,6 +46,29 @@ def add_download(subparsers: Subparsers) -> None:
     parser.add_argument("path", nargs="?", default=".", help="a file to write, or a folder (this one when left out)")
     parser.add_argument("--version", type=int, help="the latest when left out")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def add_skills(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("skills", help="push, list and withdraw the skills of a deployment")
+    actions = parser.add_subparsers(title="actions", required=True, metavar="action")
+    pushed = _leaf(actions, "push", _push_skills, "push a skill's folder, or every skill in a folder")
+    pushed.add_argument("folder", help="a folder with a SKILL.md, or one that holds such folders")
+    pushed.add_argument("--dry-run", action="store_true", help="check everything, and push nothing")
+    _leaf(actions, "list", _list_skills, "the skills in their latest versions")
+    withdrawn = _leaf(actions, "withdraw", _withdraw_skill, "take every version of a skill away")
+    withdrawn.add_argument("name")
+    _add_caution(withdrawn)
+
+
+def add_prompts(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("prompts", help="push, list and withdraw the prompts of a deployment")
+    actions = parser.add_subparsers(title="actions", required=True, metavar="action")
+    pushed = _leaf(actions, "push", _push_prompts, "publish prompt files, or those of a folder")
+    pushed.add_argument("paths", nargs="+", metavar="path", help="a Markdown file with a prompt, or a folder of them")
+    _leaf(actions, "list", _list_prompts, "the prompts in their latest versions")
+    withdrawn = _leaf(actions, "withdraw", _withdraw_prompt, "take every version of a prompt away")
+    withdrawn.add_argument("name")
+    _add_caution(withdrawn)
 
 
 def _add_conversations(groups: Subparsers) -> None:
@@ -173,6 +196,46 @@ def _download(options: argparse.Namespace) -> int:
         version=options.version,
         force=options.force,
         json=options.json,
+    )
+
+
+def _push_skills(options: argparse.Namespace) -> int:
+    from local.admin import skills
+
+    return skills.push(_deployment(options), options.folder, dry_run=options.dry_run, json=options.json)
+
+
+def _list_skills(options: argparse.Namespace) -> int:
+    from local.admin import skills
+
+    return skills.list_them(_deployment(options), json=options.json)
+
+
+def _withdraw_skill(options: argparse.Namespace) -> int:
+    from local.admin import skills
+
+    return skills.withdraw(
+        _deployment(options), options.name, dry_run=options.dry_run, yes=options.yes, json=options.json
+    )
+
+
+def _push_prompts(options: argparse.Namespace) -> int:
+    from local.admin import prompts
+
+    return prompts.push(_deployment(options), options.paths, json=options.json)
+
+
+def _list_prompts(options: argparse.Namespace) -> int:
+    from local.admin import prompts
+
+    return prompts.list_them(_deployment(options), json=options.json)
+
+
+def _withdraw_prompt(options: argparse.Namespace) -> int:
+    from local.admin import prompts
+
+    return prompts.withdraw(
+        _deployment(options), options.name, dry_run=options.dry_run, yes=options.yes, json=options.json
     )
 
 

@@ -53,6 +53,7 @@ def test_a_pushed_skill_is_shown_with_its_files(api: Any, unique: str) -> None:
             {"path": "a.bin", "bytes": 256},
             {"path": "scripts/run.py", "bytes": 9},
         ],
+        "sha256": skill["sha256"],
     }
     assert skill in api("GET", "/v1/skills?limit=1000").json["skills"]
     assert api("GET", f"/v1/skills/{unique}").json["skill"] == {**skill, "versions": ["1.2.0"]}

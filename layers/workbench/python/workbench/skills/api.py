@@ -15,7 +15,7 @@ from workbench.naming import NAME_RULE, composed, is_name
 from workbench.operations import Item
 from workbench.runtime import Runtime
 from workbench.skills import permission, store, zipped
-from workbench.skills.bundle import Bundle, BundleTooLarge
+from workbench.skills.bundle import FILES, Bundle, BundleTooLarge
 from workbench.skills.matching import Candidate, match_skills
 from workbench.skills.skill_file import BadSkill
 
@@ -62,15 +62,15 @@ def list_skills(runtime: Runtime, request: Request) -> Response:
     """``GET /v1/skills?limit=&after=``: every skill in its latest version, by name."""
     limit = fields.number(request.query.get("limit"), "limit", LISTED_AT_ONCE, LISTED_AT_MOST)
     listed: list[dict[str, Any]] = []
-    room = ANSWER_BYTES
+    room, limits = ANSWER_BYTES, {"bytes": runtime.settings.skill_bytes, "files": FILES}
     # One more than asked for tells whether there are more.
     for item in store.SHELF.everything(runtime, request.query.get("after"), limit + 1):
         skill = store.shown(item)
         room -= sum(len(file["path"].encode()) + 32 for file in skill["files"]) + 4 * len(skill["description"]) + 200
         if len(listed) == limit or (listed and room < 0):
-            return Response({"skills": listed, "next": listed[-1]["name"]})
+            return Response({"skills": listed, "limits": limits, "next": listed[-1]["name"]})
         listed.append(skill)
-    return Response({"skills": listed})
+    return Response({"skills": listed, "limits": limits})
 
 
 def show(runtime: Runtime, request: Request) -> Response:

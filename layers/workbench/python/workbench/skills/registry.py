@@ -71,6 +71,11 @@ def read_skill(folder: Path) -> Skill | None:
     return parse_skill_file(content, path)
 
 
+def has_skill_file(folder: Path) -> bool:
+    """True when ``folder`` is meant to be a skill."""
+    return any((folder / name).is_file() for name in SKILL_FILES)
+
+
 class SkillRegistry:
     """Skills by name."""
 

@@ -79,9 +79,10 @@ def withdraw(runtime: Runtime, name: str) -> list[str]:
 
 
 def shown(item: Item) -> dict[str, Any]:
-    """What the API says of a version: name, version, description, files with path and bytes."""
+    """What the API says of a version: name, version, description, files by path and bytes, the bundle's digest."""
     files = [{"path": path, "bytes": size} for path, size in json.loads(gzip.decompress(item["files"]))]
-    return {"name": item["name"], "version": item["version"], "description": item["description"], "files": files}
+    facts = {key: item[key] for key in ("name", "version", "description")}
+    return {**facts, "files": files, "sha256": item["digest"]}
 
 
 def read_start(runtime: Runtime, item: Item) -> tuple[list[StoredFile], bytes]:

@@ -1,0 +1,83 @@
+"""Prompts of a deployment: push files, list, withdraw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from local.admin import show
+from local.admin.client import AdminError, Deployment, part
+from workbench.prompts import BadPrompt, load_prompt_file
+
+COLUMNS = (("File", "left"), ("Prompt", "left"), ("Version", "left"), ("Result", "left"))
+LISTED = (("Prompt", "left"), ("Version", "left"), ("Variables", "left"))
+
+
+def push(deployment: Deployment, paths: Sequence[str], *, json: bool) -> int:
+    """Publish prompt files, and those (``*.md``) of folders; 1 when one of them could not be published."""
+    outcomes = [_push_one(deployment, path) for path in _files(paths)]
+    if json:
+        show.as_json({"prompts": outcomes})
+    else:
+        rows = [[one["file"], one["name"] or "", one["version"] or "", _said(one)] for one in outcomes]
+        show.out().print(show.table(COLUMNS, rows))
+    return int(any(one["reason"] for one in outcomes))
+
+
+def list_them(deployment: Deployment, *, json: bool) -> int:
+    """Every prompt in its latest version."""
+    found = [prompt for page in deployment.pages("/v1/prompts", "prompts") for prompt in page]
+    if json:
+        show.as_json({"prompts": found})
+    elif not found:
+        show.out().print(show.plain("There are no prompts. `workbench prompts push FILE` makes some."))
+    else:
+        rows = [[one["name"], one["version"], ", ".join(one["variables"])] for one in found]
+        show.out().print(show.table(LISTED, rows))
+    return 0
+
+
+def withdraw(deployment: Deployment, name: str, *, dry_run: bool, yes: bool, json: bool) -> int:
+    """Take every version of a prompt away."""
+    found = deployment.get(f"/v1/prompts/{part(name)}")["prompt"]
+    if not dry_run:
+        show.confirm(f"{name} goes in every version ({', '.join(found['versions'])}).", yes=yes, exactly=name)
+        found = deployment.call("DELETE", f"/v1/prompts/{part(name)}")["prompt"]
+    if json:
+        show.as_json({"prompt": found})
+    else:
+        show.out().print(show.plain(f"{name}: {'would be withdrawn' if dry_run else 'withdrawn'}."))
+    return 0
+
+
+def _files(paths: Sequence[str]) -> list[Path]:
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            found += sorted(path.glob("*.md"))
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise AdminError(f"There is no file {path}. Nothing was published.")
+    if not found:
+        raise AdminError("There is no file *.md in what was named. Nothing was published.")
+    return found
+
+
+def _push_one(deployment: Deployment, path: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = {"file": str(path), "name": None, "version": None, "result": "skipped", "reason": None}
+    try:
+        prompt = load_prompt_file(path)
+    except (BadPrompt, OSError) as bad:
+        return facts | {"reason": str(bad).removeprefix(f"{path}: ")}
+    facts |= {"name": prompt.name, "version": prompt.version}
+    body = {"template": prompt.template, "version": prompt.version}
+    answer = deployment.send("PUT", f"/v1/prompts/{part(prompt.name)}", body)
+    if answer.status in (400, 409, 413):
+        return facts | {"result": "refused", "reason": str(deployment.failure(answer))}
+    return facts | {"result": "published" if deployment.parsed(answer)["created"] else "unchanged"}
+
+
+def _said(outcome: dict[str, Any]) -> str:
+    return f"{outcome['result']}: {outcome['reason']}" if outcome["reason"] else str(outcome["result"])
