@@ -13,7 +13,7 @@ from local.admin import show
 from local.admin.client import AdminError, Deployment, opened, part, whole
 from workbench.skills.bundle import Bundle
 from workbench.skills.folder import read_folder
-from workbench.skills.registry import DuplicateSkill, has_skill_file
+from workbench.skills.registry import has_skill_file
 from workbench.skills.skill_file import BadSkill
 from workbench.skills.zipped import write_zip
 
@@ -46,7 +46,7 @@ def push(deployment: Deployment, folder: str, *, dry_run: bool, json: bool) -> i
     """Push the skill in ``folder``, or every skill one level below it; 1 when one of them could not be pushed."""
     limit = deployment.get("/v1/skills", limit=1)["limits"]["bytes"]
     outcomes: list[Outcome] = []
-    names: dict[str, Bundle] = {}
+    names: dict[str, Path] = {}
     with show.progress() as progress:
         folders = _folders(Path(folder))
         task = progress.add_task("Pushing skills", total=len(folders))
@@ -98,14 +98,14 @@ def _folders(root: Path) -> list[Path]:
     return found
 
 
-def _push_one(deployment: Deployment, folder: Path, limit: int, names: dict[str, Bundle], *, dry_run: bool) -> Outcome:
+def _push_one(deployment: Deployment, folder: Path, limit: int, names: dict[str, Path], *, dry_run: bool) -> Outcome:
     bundle: Bundle | None = None
     try:
         bundle = read_folder(folder, limit)
         skill = bundle.skill
         if skill.name in names:
-            raise AdminError(str(DuplicateSkill(skill, names[skill.name].skill)))
-        names[skill.name] = bundle
+            raise AdminError(f"{names[skill.name]} has a skill of the same name. Rename or remove one of the two.")
+        names[skill.name] = folder
         if _is_there(deployment, bundle):
             return Outcome(str(folder), UNCHANGED, bundle)
         if dry_run:

@@ -15,7 +15,7 @@ FOLDERS = sorted(path.name for path in (ROOT / "functions").iterdir() if (path /
 POWERLESS = "javascript"
 KNOWN_ENDINGS = tuple(
     f"/{folder}/*"
-    for folder in ("conversations", "results", "tmp/runs", "tmp", "artifacts", "indexes", "skills", "documents")
+    for folder in ("conversations", "results", "tmp/runs", "tmp/uploads", "tmp", "artifacts", "indexes", "skills", "documents")
 )
 
 
