@@ -13,10 +13,9 @@ from workbench.tools import catalogue
 FOLDERS = sorted(path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists())
 # Its role holds nothing at all (test_functions.py).
 POWERLESS = "javascript"
-KNOWN_ENDINGS = tuple(
-    f"/{folder}/*"
-    for folder in ("conversations", "results", "tmp/runs", "tmp/uploads", "tmp", "artifacts", "indexes", "skills", "documents")
-)
+KNOWN_FOLDERS = ("conversations", "results", "tmp", "tmp/runs", "tmp/uploads", "indexes", "skills")
+KNOWN_FOLDERS += ("artifacts", "documents")
+KNOWN_ENDINGS = tuple(f"/{folder}/*" for folder in KNOWN_FOLDERS)
 
 
 def _allowed(deployment: Deployment, function: str) -> Iterator[tuple[str, str, Any]]:
