@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from local.admin.commands import AnyOrder, add_admin, add_download, add_prompts, add_skills
+from local.check import add_sandbox_check
 
 Subparsers = Any
 
@@ -117,6 +118,7 @@ def _port(text: str) -> int:
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
     add_serve,
     add_inspect,
+    add_sandbox_check,
     add_admin,
     add_download,
     add_skills,

@@ -60,7 +60,8 @@ def asked(alone: None) -> Iterator[tuple[LocalSystem, Asked]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalFunctions, "call", call)
         # Nothing is kept in memory or on disk, so that every read is a request; the first finish thins the history.
-        with LocalSystem().start(settings={"cache_bytes": 1, "history_versions": 8}) as system:
+        # Runs find a warm sandbox, or none.
+        with LocalSystem().start(settings={"cache_bytes": 1, "history_versions": 8, "warm_sandboxes": 1}) as system:
             _hear_what_is_signed(system, asked)
             for service in SERVICES:
                 getattr(system.runtime.clients, service).meta.events.register_first("provide-client-params.*.*", hear)
@@ -133,6 +134,8 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     detail = {"object": {"key": f"artifacts/{artifact}/1"}, "deletion-type": "Permanently Deleted"}
     functions = botocore.session.get_session().create_client("lambda", region_name=REGION)
     functions.invoke(FunctionName="artifact_removed", Payload=json.dumps({"detail": detail}).encode())
+    checked = functions.invoke(FunctionName="sandbox_check", Payload=b"{}")
+    assert "FunctionError" not in checked, checked["Payload"].read()
 
 
 def _work_with_files(api: Api, tool: Api, token: str) -> None:

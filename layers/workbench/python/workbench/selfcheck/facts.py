@@ -122,7 +122,7 @@ def _unreached(found: Any) -> bool:
 _SUPERVISOR = (
     _Row("the supervisor keeps the program by a user of its own", ("boundary",), "user", _is("user"),
          "here, without root, by a namespace"),
-    _Row("what it verified before the run is the same", ("seccomp",), "2", _is(2)),
+    _Row("its filter was in force before the job was taken", ("seccomp",), "2", _is(2)),
     _Row("it holds no credentials: the task has no role", ("credentials",), "none", _none),
     _Row("it reaches no address but its own, and no other name", ("reach",), "no answer, not found", _unreached,
          "here the supervisor shares this machine's network, and the program still has none"),

@@ -51,14 +51,14 @@ class Check:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._conversation = ids.random_part(CHECKED_CONVERSATION, bits=72)
+        self.conversation = ids.random_part(CHECKED_CONVERSATION, bits=72)
         # Functions of a deployment carry its name; those of one machine carry none.
         self._local = not runtime.settings.function_prefix
 
     def carry_out(self) -> list[Fact]:
         """Every fact; of a run that gave none, why."""
         try:
-            self._ask("conversations", "POST /v1/conversations", body=self._owned(id=self._conversation))
+            self._ask("conversations", "POST /v1/conversations", body=self._owned(id=self.conversation))
             answer = self._run()
         except _Refused as refused:
             return [Fact("a program runs in a sandbox", "exit status 0", str(refused), ok=False)]
@@ -71,7 +71,7 @@ class Check:
         opened = self._ask(
             "turns",
             "POST /v1/conversations/{conversation}/turns",
-            {"conversation": self._conversation},
+            {"conversation": self.conversation},
             body={"caller": {"user": OWNER, "department": OWNER}, "tools": ["run_code"]},
         )
         body = {
@@ -108,7 +108,7 @@ class Check:
         return [ran, *facts.judge(printed, verified, local=self._local)]
 
     def _remove(self) -> None:
-        path = {"conversation": self._conversation}
+        path = {"conversation": self.conversation}
         try:
             self._ask("conversations", "DELETE /v1/conversations/{conversation}", path)
         except _Refused as refused:
