@@ -25,16 +25,18 @@ def main() -> None:
     from aws_cdk import App
 
     from infra.settings import CONTEXT_KEY, SettingsError, parse, read_context
+    from infra.skills import read_skills
     from infra.stacks import add_workbench
     from workbench.tools.catalogue import tools
 
     try:
         context = read_context(ROOT / "cdk.json")
         settings = parse(context.get(CONTEXT_KEY, {}))
+        skills = read_skills(settings, ROOT)
     except SettingsError as error:
         sys.exit(str(error))
     app = App(outdir=os.environ.get("CDK_OUTDIR", str(ROOT / "cdk.out")), context=context)
-    add_workbench(app, settings, tools())
+    add_workbench(app, settings, tools(), skills)
     app.synth()
 
 

@@ -317,6 +317,11 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         LIST_WORKSPACES,
         *TAKE_UPLOADS,
     ),
+    # Beside it, infra/skills.py lets it read the bundles of its own deployment, each by its address.
+    "deployed_skills": (
+        items("SkillItems", "dynamodb:BatchGetItem", "dynamodb:PutItem", of=(SKILLS, SKILL_NAMES)),
+        workspace_objects("KeepSkills", "s3:PutObject", under=("skills",)),
+    ),
     "prompts": (
         items("PromptItems", *READ_ITEMS, "dynamodb:PutItem", "dynamodb:UpdateItem", of=(PROMPTS, PROMPT_NAMES)),
         # The turn's trace says which prompt was used, and a conversation keeps the variant that it was given.

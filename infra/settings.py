@@ -59,6 +59,7 @@ class Limits(_Group):
     history_versions: int = Field(default=1_000, ge=10, le=100_000)
     run_input_bytes: int = Field(default=64 * MIB, ge=MIB, le=256 * MIB)
     upload_bytes: int = Field(default=64 * MIB, ge=MIB, le=256 * MIB)
+    skill_bytes: int = Field(default=5 * MIB, ge=64 * 1024, le=64 * MIB)
 
 
 class Sandbox(_Group):
@@ -97,6 +98,7 @@ class DeploymentSettings(_Group):
     ask_from: Rating = "dangerous"
     deny_from: Rating = "never"
     classifier_model: str | None = None
+    skills_directory: str | None = None
     requests_per_second: int = Field(default=100, ge=1, le=10_000)
     alarm_topic_arn: str | None = None
 

@@ -22,9 +22,11 @@ from infra.observability import Observability
 from infra.runs import Runs
 from infra.sandbox import Sandbox
 from infra.settings import LOG_RETENTION, DeploymentSettings
+from infra.skills import DeployedSkills
 from infra.storage import Storage
 from infra.tools import Tools
 from infra.workflows import DELETE_CONVERSATION, RECONCILE, RUN_CODE, machine_arn
+from workbench.skills.bundle import Bundle
 from workbench.tools.contract import Tool
 
 
@@ -64,7 +66,13 @@ class ApiStack(Stack):
     """The portal's API, the deletion of conversations, the dashboard."""
 
     def __init__(
-        self, scope: Construct, settings: DeploymentSettings, storage: StorageStack, runs: Runs, tools: Sequence[Tool]
+        self,
+        scope: Construct,
+        settings: DeploymentSettings,
+        storage: StorageStack,
+        runs: Runs,
+        tools: Sequence[Tool],
+        skills: Sequence[Bundle],
     ) -> None:
         super().__init__(scope, f"{settings.name}-api", description="Workbench: the tools and the portal's API")
         factory = _factory(self, settings, storage, _places(self, settings, storage))
@@ -80,6 +88,7 @@ class ApiStack(Stack):
             seconds=LONGEST_SECONDS,
             memory_mib=LIGHT_MIB,
         )
+        self.skills = DeployedSkills(self, "Skills", factory=factory, bundles=skills)
         self.lifecycle = Lifecycle(self, "Lifecycle", factory=factory, artifacts=storage.storage.artifacts.bucket_name)
         Observability(
             self,
@@ -93,6 +102,7 @@ class ApiStack(Stack):
                 "task_stopped": runs.task_stopped_function,
                 "javascript": self.javascript.function,
                 "sandbox_check": self.sandbox_check,
+                "deployed_skills": self.skills.function,
                 "lifecycle": self.lifecycle.function,
                 "artifact_removed": self.lifecycle.artifact_removed_function,
                 "reconciler": self.lifecycle.reconciler_function,
@@ -108,11 +118,13 @@ class ApiStack(Stack):
         )
 
 
-def add_workbench(app: App, settings: DeploymentSettings, tools: Sequence[Tool]) -> list[Stack]:
+def add_workbench(
+    app: App, settings: DeploymentSettings, tools: Sequence[Tool], skills: Sequence[Bundle] = ()
+) -> list[Stack]:
     """Add the three stacks to ``app``, checked against the AwsSolutions rules when it is synthesised."""
     storage = StorageStack(app, settings)
     sandbox = SandboxStack(app, settings, storage)
-    api = ApiStack(app, settings, storage, sandbox.runs, tools)
+    api = ApiStack(app, settings, storage, sandbox.runs, tools, skills)
     Tags.of(app).add("application", settings.name)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return [storage, sandbox, api]

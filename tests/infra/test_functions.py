@@ -19,6 +19,7 @@ INTERNAL = {
     "workflow": "workbench.runs.workflow",
     "sandbox_route": "workbench.runs.sandbox_route",
     "task_stopped": "workbench.runs.task_stopped",
+    "deployed_skills": "workbench.skills.deployment",
     "lifecycle": "workbench.conversations.lifecycle",
     "artifact_removed": "workbench.artifacts.billing_api",
     "reconciler": "workbench.reconciling.engine",

@@ -115,7 +115,7 @@ def test_who_reaches_exported_files(deployment: Deployment) -> None:
 
 
 def test_who_reaches_skills(deployment: Deployment) -> None:
-    assert _who_may(deployment, "s3:PutObject", where="/skills/*") == {"skills"}
+    assert _who_may(deployment, "s3:PutObject", where="/skills/*") == {"skills", "deployed_skills"}
     # The sandbox's route hands a run's skills over; which ones, run_code has authorised.
     assert _who_may(deployment, "s3:GetObject", where="/skills/*") == {"load_skill", "sandbox_route"}
     assert _who_may(deployment, "s3:DeleteObject", where="/skills/*") <= {"skills", "reconciler"}
