@@ -25,6 +25,7 @@ from local.functions import REGION, LocalFunctions, function_name
 from local.system import LocalSystem
 from tests.infra.iam import EXECUTION_ROLE, PLACE, Need, Policies, needs
 from tests.infra.templates import ROOT, Deployment, as_list
+from tests.local.cloudformation import waiting
 from tests.skill_zips import skill_md, zipped
 
 FOLDERS = {path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists()}
@@ -33,6 +34,8 @@ SERVICES = ("dynamodb", "s3", "stepfunctions", "ecs", "lambda_")
 # It asks nothing of AWS, and may not.
 POWERLESS = {"javascript"}
 WAIT_SECONDS = 60
+# CDK's bucket; which of its objects may be read is tested where a deployment has some (test_skills.py).
+ASSETS = "assets-of-a-stack"
 _function: contextvars.ContextVar[str] = contextvars.ContextVar("function", default="")
 
 Asked = set[tuple[str, Need]]
@@ -47,7 +50,8 @@ def asked(alone: None) -> Iterator[tuple[LocalSystem, Asked]]:
     def hear(params: Mapping[str, Any], model: Any, **_more: Any) -> None:
         # Requests made outside a function are the local system's own.
         if function := _function.get():
-            asked.update((function, need) for need in needs(model.service_model.service_name, model.name, params))
+            needed = needs(model.service_model.service_name, model.name, params)
+            asked.update((function, need) for need in needed if ASSETS not in need.resource)
 
     def call(self: LocalFunctions, name: str, event: Any) -> Any:
         token = _function.set(function_name(name))
@@ -65,6 +69,9 @@ def asked(alone: None) -> Iterator[tuple[LocalSystem, Asked]]:
             _hear_what_is_signed(system, asked)
             for service in SERVICES:
                 getattr(system.runtime.clients, service).meta.events.register_first("provide-client-params.*.*", hear)
+            s3 = system.runtime.clients.s3
+            s3.create_bucket(Bucket=ASSETS, CreateBucketConfiguration={"LocationConstraint": REGION})
+            s3.put_object(Bucket=ASSETS, Key="brought.zip", Body=zipped({"SKILL.md": skill_md("brought")}))
             _live(_api(system.url), lambda: not _deletions_at_work(system))
             yield system, asked
 
@@ -134,6 +141,10 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     detail = {"object": {"key": f"artifacts/{artifact}/1"}, "deletion-type": "Permanently Deleted"}
     functions = botocore.session.get_session().create_client("lambda", region_name=REGION)
     functions.invoke(FunctionName="artifact_removed", Payload=json.dumps({"detail": detail}).encode())
+    with waiting() as stack:
+        event = stack.event("Create", Name="brought", Digest="x", Bucket=ASSETS, Key="brought.zip")
+        functions.invoke(FunctionName="deployed_skills", Payload=json.dumps(event).encode())
+        assert stack.answers[0]["Status"] == "SUCCESS", stack.answers
     checked = functions.invoke(FunctionName="sandbox_check", Payload=b"{}")
     assert "FunctionError" not in checked, checked["Payload"].read()
 
