@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,15 +151,21 @@ def others() -> dict[str, Any]:
     read, signalled, traced = [], [], []
     foreign = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if not _mine(folder)]
     for pid in {*foreign, os.getppid()} - {0, os.getpid()}:
-        parts = [attempt(Path(f"/proc/{pid}/{part}").read_bytes) for part in ("environ", "maps", "auxv")]
-        parts += [attempt(os.listdir, f"/proc/{pid}/fd"), attempt(os.readlink, f"/proc/{pid}/cwd")]
-        if "ok" in parts:
+        looks = [partial(_bytes, f"/proc/{pid}/{part}") for part in ("environ", "maps", "auxv")]
+        looks += [partial(os.listdir, f"/proc/{pid}/fd"), partial(os.readlink, f"/proc/{pid}/cwd")]
+        if any(attempt(look) == "ok" for look in looks):
             read.append(pid)
         if attempt(os.kill, pid, 0) == "ok":
             signalled.append(pid)
         if call(101, 117, _PTRACE_SEIZE, pid, 0, 0) == "ok":
             traced.append(pid)
     return {"read": read, "signalled": signalled, "traced": traced}
+
+
+def _bytes(path: str) -> None:
+    if not Path(path).read_bytes():
+        # A thread of the kernel, which has no memory to look into.
+        raise ProcessLookupError(errno.ESRCH, path)
 
 
 def _mine(folder: Path) -> bool:
