@@ -14,7 +14,8 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 from local.library.snapshot import Streams
@@ -46,7 +47,8 @@ class JobRoute:
     @contextmanager
     def listening(self) -> Iterator[str]:
         """The route's address while it is served."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        # Not http.server's own class, which looks the address up in the name service first.
+        server = ThreadingTCPServer(("127.0.0.1", 0), _handler(self))
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,), daemon=True)
         thread.start()

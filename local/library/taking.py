@@ -19,6 +19,8 @@ from workbench.workspace.paths import parents
 from workbench.workspace.storage.manifest import Entry
 
 _USUAL_FOLDER_MODE = 0o755
+# A mode that kept its owner out would keep out these tools, and the next command with its chmod.
+_OWNER_READS, _OWNER_ENTERS = 0o400, 0o700
 
 # The bytes of a file that the command wrote, verified against its hash.
 Contents = Callable[[Wanted], Iterable[bytes]]
@@ -126,18 +128,20 @@ class Taking:
         if wanted is None:
             return
         if wanted.kind == "folder":
-            self._changes[path, "shape"] = Shape(path, None if wanted.mode == _USUAL_FOLDER_MODE else wanted.mode)
+            usual = wanted.mode == _USUAL_FOLDER_MODE
+            self._changes[path, "shape"] = Shape(path, None if usual else wanted.mode | _OWNER_ENTERS)
         else:
             mode = now.mode if now is not None and base is not None and base.mode == wanted.mode else wanted.mode
-            self._changes[path, "put"] = Put(path, mode, wanted.sha256, lambda: self._contents(wanted))
+            self._changes[path, "put"] = Put(path, mode | _OWNER_READS, wanted.sha256, lambda: self._contents(wanted))
 
     def _shape(self, path: str, now: _State, base: Entry | None, wanted: Wanted) -> None:
         """The content is as it shall be; the command may have changed the mode."""
         if base is not None and base.mode != wanted.mode != now.mode:
             if wanted.kind == "folder":
-                self._changes[path, "shape"] = Shape(path, wanted.mode)
+                self._changes[path, "shape"] = Shape(path, wanted.mode | _OWNER_ENTERS)
             else:
-                self._changes[path, "put"] = Put(path, wanted.mode, wanted.sha256, lambda: self._contents(wanted))
+                mode = wanted.mode | _OWNER_READS
+                self._changes[path, "put"] = Put(path, mode, wanted.sha256, lambda: self._contents(wanted))
 
     def _way_is_free(self, path: str, wanted: Wanted | None) -> bool:
         """Whether every folder above is one, or will be."""
