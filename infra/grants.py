@@ -294,7 +294,14 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         START_SANDBOXES,
         STOP_SANDBOXES,
         PASS_THE_EXECUTION_ROLE,
+        invoke("WakeTheKeeper", "pool_keeper"),
         answer_the_run_workflow("SendTaskSuccess", "SendTaskFailure"),
+    ),
+    "pool_keeper": (
+        items("WaitingSandboxes", *READ_ITEMS, "dynamodb:PutItem", "dynamodb:UpdateItem", of=(POOL, SANDBOXES)),
+        START_SANDBOXES,
+        STOP_SANDBOXES,
+        PASS_THE_EXECUTION_ROLE,
     ),
     "sandbox_route": (
         items("SandboxItems", *READ_ITEMS, *WRITE_ITEMS, of=(CONVERSATIONS, RUNS, SANDBOXES)),

@@ -22,7 +22,7 @@ class Observability(Construct):
     """Alarms go to the topic of cdk.json's ``alarmTopicArn``; without one they only change colour.
 
     ``answering`` functions have a caller, who sees their failures as 5xx; ``background`` ones have none. ``reconciler``
-    are its daily counts by name, ReconcilerFailed among them.
+    are its daily counts by name, ReconcilerFailed among them; ``pool`` those of the warm sandboxes.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Observability(Construct):
         machines: Mapping[str, sfn.StateMachine],
         table: dynamodb.ITable,
         reconciler: Mapping[str, cloudwatch.IMetric],
+        pool: Mapping[str, cloudwatch.IMetric],
         alarm_topic_arn: str | None,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -70,6 +71,12 @@ class Observability(Construct):
             more_than=0,
             means="Something that nothing names could not be removed; the log of the function reconciler names it",
         )
+        self._alarm(
+            "NoWarmSandboxes",
+            pool["FailedSandboxStarts"],
+            more_than=1,
+            means="Sandboxes cannot be started ahead, so that runs wait for one; the log of pool_keeper says why",
+        )
         units = [table.metric_consumed_read_capacity_units(), table.metric_consumed_write_capacity_units()]
         latencies = [api.metric_latency(period=FIVE_MINUTES, statistic=share) for share in ("p50", "p99")]
         durations = [made.metric_duration(statistic="p99", label=function) for function, made in answering.items()]
@@ -85,6 +92,7 @@ class Observability(Construct):
             _graph("Workflows started", started),
             _graph("Workflows failed", failures),
             _graph("Table units", units),
+            _graph("Warm sandboxes", list(pool.values())),
             _graph("Found by the reconciler", list(reconciler.values())),
             _graph("Throttles of the account", [throttles]),
         )

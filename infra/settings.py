@@ -20,6 +20,8 @@ MIB = 1024 * 1024
 CONTEXT_KEY = "workbench"
 BUILD_IMAGE = "build"
 MOST_CONVERSATION_BYTES = 1024 * MIB
+# Each costs as much as a run that never ends.
+MOST_WARM_SANDBOXES = 50
 # RunTask carries the environment in its overrides, which hold at most 8,192 characters in all.
 SANDBOX_ENV_CHARACTERS = 4_000
 SANDBOX_ENV_RESERVED = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "NO_COLOR", "LD_PRELOAD"})
@@ -91,6 +93,8 @@ class DeploymentSettings(_Group):
     sandbox_image: str = BUILD_IMAGE
     sandbox_env: dict[str, str] = Field(default_factory=dict)
     runs_at_once: int = Field(default=20, ge=1, le=1_000)
+    warm_sandboxes: int = Field(default=1, ge=0, le=MOST_WARM_SANDBOXES)
+    warm_sandboxes_most: int = Field(default=5, ge=0, le=MOST_WARM_SANDBOXES)
     zones: Literal[1, 2, 3] = 2
     grace_days: int = Field(default=30, ge=1, le=3_650)
     unattached_days: int = Field(default=30, ge=1, le=3_650)
@@ -117,6 +121,15 @@ class DeploymentSettings(_Group):
                 f"sandbox.memoryMiB is {sandbox.memory_mib}, but a run may need {needed}: runMemoryMiB "
                 f"{sandbox.run_memory_mib}, runDiskMiB {sandbox.run_disk_mib}, {self.laid_out_mib} for workspace and "
                 f"inputs, {SUPERVISOR_MIB} for the supervisor"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pool_has_room(self) -> DeploymentSettings:
+        if self.warm_sandboxes > self.warm_sandboxes_most:
+            raise ValueError(
+                f"warmSandboxes is {self.warm_sandboxes}, but warmSandboxesMost allows {self.warm_sandboxes_most}: "
+                "raise warmSandboxesMost, or lower warmSandboxes"
             )
         return self
 
@@ -180,6 +193,8 @@ class DeploymentSettings(_Group):
                 "classifier_model": self.classifier_model or "",
                 "sandbox_env": self.sandbox_env,
                 "runs_at_once": self.runs_at_once,
+                "warm_sandboxes": self.warm_sandboxes,
+                "warm_sandboxes_most": self.warm_sandboxes_most,
                 "run_memory_bytes": self.sandbox.run_memory_mib * MIB,
                 "run_disk_bytes": self.sandbox.run_disk_mib * MIB,
                 "run_processes": self.sandbox.run_processes,

@@ -59,7 +59,14 @@ class SandboxStack(Stack):
         self.sandbox = Sandbox(self, "Sandbox", settings=settings, log_retention=retention)
         places = _places(self, settings, storage, sandbox=self.sandbox)
         factory = _factory(self, settings, storage, places)
-        self.runs = Runs(self, "Runs", factory=factory, network=self.network, sandbox=self.sandbox)
+        self.runs = Runs(
+            self,
+            "Runs",
+            factory=factory,
+            network=self.network,
+            sandbox=self.sandbox,
+            warm=settings.warm_sandboxes > 0,
+        )
 
 
 class ApiStack(Stack):
@@ -100,6 +107,7 @@ class ApiStack(Stack):
                 "workflow": runs.workflow_function,
                 "sandbox_route": runs.sandbox_function,
                 "task_stopped": runs.task_stopped_function,
+                "pool_keeper": runs.pool.function,
                 "javascript": self.javascript.function,
                 "sandbox_check": self.sandbox_check,
                 "deployed_skills": self.skills.function,
@@ -114,6 +122,7 @@ class ApiStack(Stack):
             },
             table=storage.storage.table,
             reconciler=self.lifecycle.reconciler_metrics,
+            pool=runs.pool.metrics(runs.workflow_function.function_name),
             alarm_topic_arn=settings.alarm_topic_arn,
         )
 

@@ -19,6 +19,7 @@ INTERNAL = {
     "workflow": "workbench.runs.workflow",
     "sandbox_route": "workbench.runs.sandbox_route",
     "task_stopped": "workbench.runs.task_stopped",
+    "pool_keeper": "workbench.runs.keeper",
     "deployed_skills": "workbench.skills.deployment",
     "lifecycle": "workbench.conversations.lifecycle",
     "artifact_removed": "workbench.artifacts.billing_api",
@@ -140,12 +141,13 @@ def test_what_evaluates_javascript_has_nothing(deployment: Deployment) -> None:
     assert [p for p in deployment.of("AWS::Lambda::Permission") if function.id in str(p.properties)] == []
 
 
-def test_only_the_workflow_knows_how_to_start_a_sandbox(deployment: Deployment) -> None:
+def test_only_the_workflow_and_the_pool_know_how_to_start_a_sandbox(deployment: Deployment) -> None:
     names = {"CLUSTER", "TASK_DEFINITION", "SUBNETS", "SECURITY_GROUP", "ROUTE_URL"}
     for function in deployment.of("AWS::Lambda::Function"):
         variables = function.properties["Environment"]["Variables"]
         told = {name for name in names if f"WORKBENCH_SANDBOX_{name}" in variables}
-        assert told == (names if function.properties["FunctionName"] == "workbench-workflow" else set())
+        starts = function.properties["FunctionName"] in ("workbench-workflow", "workbench-pool_keeper")
+        assert told == (names if starts else set())
 
 
 # ---------------------------------------------------------------- the API

@@ -7,6 +7,8 @@ from typing import Any
 from tests.infra.templates import Deployment, Resource, as_list, text
 
 PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+# Who starts sandboxes: for a run, or ahead of runs.
+STARTERS = ("workflow", "pool_keeper")
 
 
 # ---------------------------------------------------------------- the network
@@ -108,10 +110,11 @@ def test_only_the_execution_role_can_be_passed_and_only_to_ecs(deployment: Deplo
         for statement in policy.properties["PolicyDocument"]["Statement"]
         if any(action.lower() in ("iam:passrole", "iam:*", "*") for action in as_list(statement["Action"]))
     ]
-    ((_policy, statement),) = passing
-    assert statement["Resource"] == task.properties["ExecutionRoleArn"]
-    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}}
-    assert statement in deployment.statements_of("workflow")
+    assert len(passing) == len(STARTERS)
+    for _policy, statement in passing:
+        assert statement["Resource"] == task.properties["ExecutionRoleArn"]
+        assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}}
+    assert all(passing[0][1] in deployment.statements_of(starter) for starter in STARTERS)
 
 
 def test_the_execution_role_pulls_one_image_and_writes_one_log(deployment: Deployment) -> None:
@@ -164,7 +167,7 @@ def test_the_task_definition_holds_no_secret(deployment: Deployment) -> None:
     assert not container.get("Secrets") and not container.get("Environment") and not container.get("EnvironmentFiles")
 
 
-def test_only_the_workflow_starts_and_stops_tasks_of_one_family_in_one_cluster(deployment: Deployment) -> None:
+def test_only_the_workflow_and_the_pool_start_and_stop_tasks_and_of_one_family(deployment: Deployment) -> None:
     cluster = deployment.one("AWS::ECS::Cluster")
     ecs = [
         (as_list(statement["Action"]), text(statement["Resource"]), statement.get("Condition"))
@@ -180,8 +183,9 @@ def test_only_the_workflow_starts_and_stops_tasks_of_one_family_in_one_cluster(d
             {"ArnEquals": {"ecs:cluster": {"Fn::GetAtt": [cluster.id, "Arn"]}}},
         ),
         (["ecs:StopTask"], f"{place}:task/workbench/*", None),
-    ]
-    assert any(as_list(statement["Action"]) == ["ecs:RunTask"] for statement in deployment.statements_of("workflow"))
+    ] * len(STARTERS)
+    for starter in STARTERS:
+        assert any(as_list(statement["Action"]) == ["ecs:RunTask"] for statement in deployment.statements_of(starter))
 
 
 # ---------------------------------------------------------------- the one address it reaches
@@ -208,8 +212,9 @@ def test_the_sandbox_api_answers_nobody_outside_the_vpc(deployment: Deployment) 
 
 def test_the_sandbox_is_told_the_address_that_exists(deployment: Deployment) -> None:
     api = deployment.one("AWS::ApiGateway::RestApi").id
-    told = deployment.function("workflow").properties["Environment"]["Variables"]["WORKBENCH_SANDBOX_ROUTE_URL"]
-    assert text(told) == f"https://<{api}>.execute-api.<AWS::Region>.<AWS::URLSuffix>/live/v1/sandbox"
+    for starter in STARTERS:
+        told = deployment.function(starter).properties["Environment"]["Variables"]["WORKBENCH_SANDBOX_ROUTE_URL"]
+        assert text(told) == f"https://<{api}>.execute-api.<AWS::Region>.<AWS::URLSuffix>/live/v1/sandbox"
     assert deployment.one("AWS::ApiGateway::Stage").properties["StageName"] == "live"
 
 

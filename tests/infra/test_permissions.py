@@ -125,7 +125,7 @@ def test_who_starts_what(deployment: Deployment) -> None:
     assert _who_may(deployment, "states:StartExecution", where="run-code") == {"run_code"}
     starters = {"conversations", "people", "reconciler"}
     assert _who_may(deployment, "states:StartExecution", where="delete-conversation") == starters
-    assert _who_may(deployment, "ecs:RunTask") == _who_may(deployment, "iam:PassRole") == {"workflow"}
+    assert _who_may(deployment, "ecs:RunTask") == _who_may(deployment, "iam:PassRole") == {"workflow", "pool_keeper"}
     assert _who_may(deployment, "states:SendTaskSuccess") <= {"workflow", "sandbox_route"}
 
 

@@ -33,6 +33,8 @@ def test_functions_get_the_same_defaults_as_a_developer() -> None:
         ({"zone": 2}, "zone: Extra inputs are not permitted"),
         ({"name": "Work Bench"}, "name"),
         ({"logRetentionDays": 31}, "logRetentionDays.*only 1, 3, 5, 7, 14, 30"),
+        ({"warmSandboxes": 6}, "warmSandboxes is 6, but warmSandboxesMost allows 5: raise warmSandboxesMost"),
+        ({"warmSandboxes": 51}, "warmSandboxes.*less than or equal to 50"),
         ({"graceDays": 0}, "graceDays.*greater than or equal to 1"),
         ({"askFrom": "often"}, "askFrom.*'low', 'moderate', 'high', 'dangerous' or 'never'"),
         ({"limits": {"workspaceFiles": 0}}, "limits.workspaceFiles"),

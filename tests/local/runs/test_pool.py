@@ -181,7 +181,7 @@ def test_one_that_does_not_claim_in_time_is_replaced_by_another_warm_one(
         warm.keep()
     deaf, good = warm.deaf(), warm.waiting()
     monkeypatch.setattr(
-        assignment.random, "shuffle", lambda slots: slots.sort(key=lambda slot: slot.sandbox != deaf.id)
+        "workbench.runs.assignment.random.shuffle", lambda slots: slots.sort(key=lambda slot: slot.sandbox != deaf.id)
     )
     answer = begin()
     assert good.told == "job"
@@ -228,7 +228,7 @@ def test_a_claim_that_is_under_way_when_its_sandbox_is_given_up_is_refused(
         system.runtime.clients.hook = hook
         try:
             body = {"op": "claim", "sandbox": slow.id, "secret": slow.secret}
-            late = claiming.submit(sandbox_route.claim, system.runtime, body)
+            late = claiming.submit(sandbox_route.OPERATIONS["claim"], system.runtime, body)
             assert reached.wait(PATIENCE_SECONDS)
             cold = warm.cold()
             until(system, lambda: record(system, talk)["awaited"] == cold.id)
@@ -544,7 +544,7 @@ def test_a_run_that_finds_no_warm_sandbox_makes_the_pool_larger(
 def test_a_run_does_not_need_the_keeper(system: LocalSystem, warm: Pool, begin: Begin, launcher: Launcher) -> None:
     warm.keep()
     first = warm.waiting()
-    with tuned(system, pool_function="no_such_function"):
+    with tuned(system, function_prefix="no_such_"):
         answer = begin()
         assert first.told == "job"
         first.sandbox.finish()
@@ -562,7 +562,7 @@ def test_what_waiting_costs_in_requests(system: LocalSystem, warm: Pool, monkeyp
     sandbox = warm.started()
     monkeypatch.setattr(idling, "HOLD_SECONDS", 3.5 * idling.LOOK_SECONDS)
     with counting() as waiting:
-        answer = sandbox_route.claim(
+        answer = sandbox_route.OPERATIONS["claim"](
             system.runtime, {"op": "claim", "sandbox": sandbox.id, "secret": sandbox.secret, "verified": {}}
         )
     assert answer == {"status": "wait"}

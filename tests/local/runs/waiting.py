@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from local.system import POOL_FUNCTION, LocalSystem
+from local.system import LocalSystem
 from tests.local.runs.sandbox import PATIENCE_SECONDS, Launcher, Sandbox
 from workbench.keys import sandbox_key
 from workbench.operations import Update
@@ -115,7 +115,7 @@ class Pool:
         """Forget everything, as a new deployment; whoever waits leaves."""
         for thread in threading.enumerate():
             # The keeper that a run has woken works on after the run has ended.
-            if thread.name == f"lambda {POOL_FUNCTION}":
+            if thread.name == f"lambda {keeper.FUNCTION}":
                 thread.join(PATIENCE_SECONDS)
         for slot in self.slots():
             self.table.update(sandbox_key(slot.sandbox), Update().set("state", "gone"))

@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from workbench.keys import run_key, sandbox_key
-from workbench.logs import logger
+from workbench.logs import logger, measured
 from workbench.operations import Condition, Item, Update, all_of, update
 from workbench.runs import keeper, pool, starter
 from workbench.runs.items import attempt_is, status_in
@@ -25,6 +25,9 @@ from workbench.table import ConditionFailed
 
 # So many may fail to claim before one is started: each has cost the run three seconds.
 UNCLAIMED_AT_MOST = 2
+FUNCTION = "workflow"
+# Metrics of the workflow's function: runs that found a sandbox waiting, and runs for which one had to be started.
+METRICS = WARM, COLD = "WarmRuns", "ColdRuns"
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS, GROWTH = 0.03, 0.25, 1.4
 # Where the writes of an assignment stand in its transaction.
 RUN_AT = 1
@@ -60,6 +63,7 @@ class Assignment:
             if unclaimed == 0:
                 self._beside.append(self._runtime.clients.submit(ask_for_another, self._runtime))
             if self._is_claimed(slot.sandbox):
+                self._count(WARM)
                 return
             self._give_up(slot)
             unclaimed += 1
@@ -142,14 +146,20 @@ class Assignment:
     # ------------------------------------------------------------ a cold one
 
     def _start_one(self, unclaimed: int) -> None:
-        if self._runtime.settings.warm_sandboxes:
-            logger.info("no warm sandbox for a run", extra={"run": self._run, "unclaimed": unclaimed})
-            if unclaimed == 0:
-                self._beside.append(self._runtime.clients.submit(ask_for_another, self._runtime))
+        pool_is_on = self._runtime.settings.warm_sandboxes > 0
+        if pool_is_on and unclaimed == 0:
+            self._beside.append(self._runtime.clients.submit(ask_for_another, self._runtime))
         sandbox = starter.new_id()
         awaited = self._awaits(sandbox).remove("watchedUntil").remove("task")
         record = self._runtime.table.update(run_key(self._run), awaited, self._unmoved())
+        self._awaited = sandbox
+        if pool_is_on:
+            self._count(COLD)
         starter.start(self._runtime, sandbox, record)
+
+    def _count(self, outcome: str) -> None:
+        function = self._runtime.settings.function_prefix + FUNCTION
+        measured("a run got its sandbox", function, {outcome: 1}, run=self._run, sandbox=self._awaited)
 
     # ------------------------------------------------------------ the run's record
 
@@ -186,11 +196,11 @@ def _candidates(runtime: Runtime) -> list[Slot]:
 
 def ask_for_another(runtime: Runtime) -> None:
     """Wake the keeper; what comes of it is no business of the run's. One request, and the keeper works by itself."""
-    name = runtime.settings.pool_function
-    if name:
-        runtime.clients.lambda_.invoke(
-            FunctionName=name, InvocationType="Event", Payload=json.dumps(keeper.WANTED).encode()
-        )
+    runtime.clients.lambda_.invoke(
+        FunctionName=runtime.settings.function_prefix + keeper.FUNCTION,
+        InvocationType="Event",
+        Payload=json.dumps(keeper.WANTED).encode(),
+    )
 
 
 def _note_failure(work: Future[Any]) -> None:

@@ -14,15 +14,18 @@ from typing import Any
 from workbench import ids
 from workbench import runtime as runtimes
 from workbench.keys import sandbox_key
-from workbench.logs import logger
+from workbench.logs import logger, measured
 from workbench.operations import ABSENT, Condition, Item, Update, put
 from workbench.runs import pool, starter
 from workbench.runs.pool import Slot
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
 
+FUNCTION = "pool_keeper"
 # What runs send when they ask for a sandbox; the scheduled rounds send nothing of the kind.
 WANTED = {"wanted": True}
+# Metrics of the function: sandboxes that wait or come up after its round, and starts that ECS refused in it.
+WAITING, FAILED_STARTS = "WaitingSandboxes", "FailedSandboxStarts"
 
 
 def handler(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
@@ -42,7 +45,10 @@ def keep(runtime: Runtime, *, wanted: bool = False) -> None:
     works: list[Callable[[], object]] = [partial(_end, runtime, slot) for slot in todo.silent]
     works += [partial(_dismiss, runtime, slot.sandbox, "leaving") for slot in todo.surplus]
     works += [partial(_start, runtime, slot) for slot in todo.start]
-    runtime.clients.together(*works)
+    done = runtime.clients.together(*works)
+    failed = sum(outcome is False for outcome in done[len(done) - len(todo.start) :])
+    counts_of = {WAITING: todo.waiting + len(todo.start) - failed, FAILED_STARTS: failed}
+    measured("the pool was looked after", settings.function_prefix + FUNCTION, counts_of, target=target)
 
 
 def known(runtime: Runtime, items: list[Item]) -> list[Slot]:
@@ -83,8 +89,8 @@ def _end(runtime: Runtime, slot: Slot) -> None:
 # ---------------------------------------------------------------- the start of a sandbox
 
 
-def _start(runtime: Runtime, slot: Slot) -> None:
-    """Start the slot's next sandbox, unless another keeper does."""
+def _start(runtime: Runtime, slot: Slot) -> bool:
+    """Start the slot's next sandbox, unless another keeper does; False when ECS refuses."""
     sandbox, secret, now = starter.new_id(), ids.new_secret(), runtime.clock.now()
     # Tokens of a table that was removed today must not be met again: a new slot begins with the time, in milliseconds.
     generation = slot.generation + 1 if slot.generation else int(1000 * now)
@@ -106,16 +112,17 @@ def _start(runtime: Runtime, slot: Slot) -> None:
             ]
         )
     except ConditionFailed:
-        return
+        return True
     try:
         task = starter.run_task(runtime, sandbox, secret, f"{slot.number}-{generation}")
     except starter.NoSandbox as error:
         logger.warning("no warm sandbox could be started", extra={"slot": slot.number, "reason": str(error)})
         _dismiss(runtime, sandbox, "gone")
-        return
+        return False
     if task:
         # Only for ending it: whatever it does meanwhile, it has this task.
         runtime.table.update(sandbox_key(sandbox), Update().set("task", task))
+    return True
 
 
 def _still(generation: int) -> Condition:

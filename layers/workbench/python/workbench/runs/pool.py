@@ -135,8 +135,12 @@ def state_is(*states: str) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a keeper does: end the ``silent``, let the ``surplus`` leave, start sandboxes in the slots of ``start``."""
+    """What a keeper does: end the ``silent``, let the ``surplus`` leave, start sandboxes in the slots of ``start``.
 
+    ``waiting`` are those that wait, or come up, and stay.
+    """
+
+    waiting: int
     silent: tuple[Slot, ...]
     surplus: tuple[Slot, ...]
     start: tuple[Slot, ...]
@@ -163,7 +167,7 @@ def plan(slots: Iterable[Slot], target: int, most: int, now: float, start_second
     missing = max(0, target - len(counted))
     # The lowest free slots, also while they pause: a slot that fails must not make the next one be tried as well.
     start = [slot for slot in free[:missing] if slot.may_start(now)]
-    return Plan(tuple(silent), tuple(counted[target:]), tuple(start))
+    return Plan(min(len(counted), target), tuple(silent), tuple(counted[target:]), tuple(start))
 
 
 # ---------------------------------------------------------------- demand
