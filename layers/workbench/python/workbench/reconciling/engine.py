@@ -40,7 +40,7 @@ State = dict[str, Any]
 
 def handler(event: Mapping[str, Any], context: Any) -> State:
     """The Lambda; ``event`` is ``{"dryRun"?}`` or what an earlier call answered."""
-    state = reconcile(runtimes.current(), event)
+    state = reconcile(runtimes.current(), event, SLICE_SECONDS)
     if state["done"]:
         report(state, context.function_name)
     return state

@@ -1,0 +1,30 @@
+"""A system of their own for the tests of the reconciler, which looks at everything there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from local.system import LocalSystem
+from tests.local.conftest import Api
+from tests.local.reconciled import ShiftedClock, shifted
+
+
+@pytest.fixture(scope="module")
+def world(alone: None) -> Iterator[LocalSystem]:
+    """A system whose buckets hold nothing but what the module's tests put there."""
+    with LocalSystem().start(sandbox="off", settings={"lease_seconds": 9.0}) as system:
+        yield system
+
+
+@pytest.fixture
+def api(world: LocalSystem) -> Api:
+    return Api(world.url)
+
+
+@pytest.fixture(scope="module")
+def clock(world: LocalSystem) -> Iterator[ShiftedClock]:
+    """The world's clock, which only ever runs forward."""
+    with shifted(world) as clock:
+        yield clock
