@@ -18,14 +18,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from local.library.directory import Directory, NotFollowed, Top, read_file, staged_names, staging_name
+from local.library.directory import Directory, Top, read_file, staged_names, staging_name
 from sandbox_container import tree
-from workbench.workspace.paths import parents
+from workbench.errors import ToolError
+from workbench.workspace.paths import check_path, parents
 
 _JOURNAL = "journal"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Of a folder that we make and that is taken away again.
 _NEW_FOLDER = 0o755
+_OWNER_ENTERS = 0o700
 # More files than this are flushed together.
 _FLUSHED_ONE_BY_ONE = 8
 
@@ -142,7 +144,13 @@ def _staged(top: Top, staging: int, changes: Sequence[Change]) -> list[_Step]:
     gone = {change.path for change in drops}
     files = [change.path for change in drops if change.kind == "file"]
     folders = sorted((change.path for change in drops if change.kind == "folder"), reverse=True)
-    steps = [_Step("drop", path, number) for number, path in enumerate(files)]
+    locked = [(shape.path, _mode_of(top, shape.path)) for shape in shapes if shape.path not in gone]
+    steps = [
+        _Step("mode", path, mode=mode | _OWNER_ENTERS, mode_before=mode)
+        for path, mode in sorted(locked)
+        if mode & _OWNER_ENTERS != _OWNER_ENTERS
+    ]
+    steps += [_Step("drop", path, number) for number, path in enumerate(files)]
     steps += [_Step("unmake", path, mode_before=_mode_of(top, path)) for path in folders]
     wanted = {shape.path for shape in shapes}.union(*(parents(put.path) for put in puts))
     wanted.update(*(parents(shape.path) for shape in shapes))
@@ -269,7 +277,7 @@ def _undo(top: Top, staging: int, steps: Sequence[_Step]) -> None:
     """Take back what was done of the steps; each may have been done, or not."""
     staged = set(os.listdir(staging))
     for step in reversed(steps):
-        with suppress(OSError, NotFollowed), top.place(step.path) as place:
+        with suppress(OSError, ToolError), top.place(step.path) as place:
             if place is not None:
                 _undo_one(staging, staged, step, *place)
 
@@ -325,6 +333,8 @@ def _journal(staging: int) -> list[_Step]:
     try:
         read = read_file(staging, _JOURNAL.encode(), _JOURNAL, 1 << 40)
         lines: Any = json.loads(read[1]) if read is not None else []
-        return [_Step(*line) for line in lines]
-    except ValueError:
+        steps = [_Step(*line) for line in lines]
+        # One that we did not write may say anything.
+        return steps if all(check_path(step.path) == step.path for step in steps) else []
+    except (ValueError, TypeError, ToolError):
         return []

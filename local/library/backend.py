@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from local.library import finding
 from local.library.applying import writing
-from local.library.commands import Options, execute
+from local.library.commands import Options, execute, prepare
 from local.library.desk import DirectoryDesk, Memory, change, look
 from local.library.directory import Directory, Top
 from sandbox_container.job import LONGEST_SECONDS
@@ -176,6 +176,10 @@ class SandboxBackend:
         """Run ``sh -c command`` in the root, in a sandbox; see :func:`local.library.commands.execute`."""
         with _faults_in_words():
             return execute(self._directory, command, self._options)
+
+    def prepare(self) -> None:
+        """Do ahead what the first command waits for. Raises ToolError ``SANDBOX_UNAVAILABLE`` where none can run."""
+        prepare(self._options)
 
     # ------------------------------------------------------------ for models
 

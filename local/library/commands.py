@@ -9,13 +9,14 @@ import hashlib
 import os
 import shlex
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from local import launcher
 from local.library.applying import writing
-from local.library.directory import Directory
+from local.library.directory import Directory, is_staging
 from local.library.route import JobRoute
 from local.library.snapshot import Snapshot, Streams, take
 from local.library.taking import Taken, Taking, within_limits
@@ -94,6 +95,23 @@ def execute(directory: Directory, command: str, options: Options) -> Answer:
     return answer
 
 
+def prepare(options: Options) -> None:
+    """Build the programs' environment and find the boundary. Raises ToolError ``SANDBOX_UNAVAILABLE``."""
+    with _unavailable_in_words():
+        launcher.prepare(unsafe=options.unsafe)
+
+
+@contextmanager
+def _unavailable_in_words() -> Iterator[None]:
+    try:
+        yield
+    except launcher.SandboxUnavailable as error:
+        raise ToolError(
+            f"{error} Nothing was run. (A developer may pass unsafe=True to run commands without a boundary.)",
+            code="SANDBOX_UNAVAILABLE",
+        ) from error
+
+
 def _program(command: str) -> bytes:
     if not isinstance(command, str) or not command.strip():
         raise ToolError("`command` is empty. Give a shell command, for example `ls -l`.", code="invalid_args")
@@ -130,13 +148,8 @@ def _job(options: Options, limits: Mapping[str, int], streams: Streams) -> dict[
 def _run(route: JobRoute, options: Options) -> dict[str, Any]:
     """The sandbox's report. Raises ToolError ``SANDBOX_UNAVAILABLE``."""
     with route.listening() as url:
-        try:
+        with _unavailable_in_words():
             process = launcher.start_sandbox(route.sandbox, route.secret, url, unsafe=options.unsafe)
-        except launcher.SandboxUnavailable as error:
-            raise ToolError(
-                f"{error} Nothing was run. (A developer may pass unsafe=True to run commands without a boundary.)",
-                code="SANDBOX_UNAVAILABLE",
-            ) from error
         too_late = threading.Timer(options.timeout_seconds + AROUND_SECONDS, process.stop)
         too_late.daemon = True
         too_late.start()
@@ -167,6 +180,10 @@ def _take_over(
         files = sum(entry.kind == "file" for entry in snapshot.entries.values())
         most = changes.lines_allowed(files, settings.workspace_files) + len(snapshot.entries)
         proposal = changes.read(route.changes(report["changeParts"]), most, route.pack_sizes)
+        for path in [path for path in proposal.wanted if is_staging(path)]:
+            # A journal of a command's own making would be carried out by the next writer.
+            del proposal.wanted[path]
+            proposal.leave_out(path, "a name that the library keeps for itself")
         return _apply(directory, snapshot, route, proposal, settings)
     except Untrusted as fault:
         return Taken(void=ToolError(f"No change was kept: the sandbox's account {fault}.", code="SANDBOX_ERROR"))

@@ -23,7 +23,7 @@ from sandbox_container.scan import DEEPEST, RESERVED_FOLDER, LeftOut, read_all
 from sandbox_container.tree import FILE_FLAGS, FOLDER_FLAGS
 from workbench.clock import Clock
 from workbench.errors import ToolError, WorkspaceBusy
-from workbench.workspace.paths import name_fault, printable
+from workbench.workspace.paths import InvalidPath, name_fault, printable
 
 LOCK_SECONDS = 10.0
 _LOCK_PAUSE_SECONDS = 0.01
@@ -133,7 +133,7 @@ class Top:
         here: int | None = os.dup(self.descriptor)
         try:
             done: list[str] = []
-            for segment in path.split("/") if path else []:
+            for segment in _segments(path):
                 assert here is not None
                 done.append(segment)
                 inner = _enter(here, segment, "/".join(done))
@@ -149,8 +149,8 @@ class Top:
     @contextmanager
     def place(self, path: str) -> Iterator[tuple[int, bytes] | None]:
         """The folder that ``path`` lies in and the name that it has or would get there; None without that folder."""
-        above, _, name = path.rpartition("/")
-        with self.folder(above) as parent:
+        *_, name = _segments(path)
+        with self.folder(path.rpartition("/")[0]) as parent:
             yield None if parent is None else (parent, stored_name(parent, name))
 
     def look(self, path: str) -> Found | None:
@@ -327,6 +327,14 @@ def staged_names(descriptor: int) -> Sequence[str]:
 def is_staging(path: str) -> bool:
     """True for a path that only writers use."""
     return _STAGING.match(path.partition("/")[0]) is not None
+
+
+def _segments(path: str) -> list[str]:
+    """The names in a normalised path. Whatever was checked before: none of them leads up."""
+    segments = path.split("/") if path else []
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise InvalidPath(f"`{printable(path)}` is no path below the root.")
+    return segments
 
 
 def _enter(parent: int, segment: str, path: str) -> int | None:

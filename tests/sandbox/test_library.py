@@ -326,6 +326,21 @@ def test_a_link_of_the_directory_is_neither_seen_nor_replaced(
     assert (root / "free.txt").read_text() == "free\n" and not (root / "d/a").exists()
 
 
+def test_a_journal_that_a_command_forges_is_left_out(backend: SandboxBackend, root: Path, tmp_path: Path) -> None:
+    """The next writer would take it for its own and go back by it, out of the root even."""
+    (tmp_path / "outside.txt").write_text("outside")
+    (root / "a.txt").write_text("a")
+    steps = json.dumps([["put", "a.txt", 0], ["drop", "../outside.txt", 0], ["make", "d"]])
+    name = ".workbench-tmp-0123456789abcdef"
+    answer = backend.execute(
+        f"mkdir {name}; echo '{steps}' > {name}/journal; echo forged > {name}/old-0; echo b > b.txt"
+    )
+    assert f"{name}/journal" in {one["name"] for one in answer.structured["leftOut"]}
+    backend.write_file("c.txt", "c")
+    assert tree(root) == {"a.txt": b"a", "b.txt": b"b\n", "c.txt": b"c"}
+    assert (tmp_path / "outside.txt").read_text() == "outside"
+
+
 def test_removing_everything_is_told_and_the_next_call_works(backend: SandboxBackend, root: Path) -> None:
     (root / "a").mkdir()
     (root / "a/b.txt").write_text("b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import socket
 import threading
@@ -416,6 +417,41 @@ def test_what_was_written_after_a_crash_is_not_taken_back(root: Path, monkeypatc
     assert (root / "a.txt").read_bytes() == b"somebody's newer words\n"
     assert (root / "gone.txt").read_bytes() == b"made anew\n"
     assert not (root / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        [["drop", "../root-secret/loot", 0]],
+        [["make", "../root-secret"]],
+        [["put", "../root-secret/new", 0]],
+        [["mode", "../root-secret", -1, "", 0, 0]],
+        [["put", "{outside}/loot", 0]],
+        [["drop", "kept.txt/..", 0]],
+        [["none"]],
+        [[1, 2, 3]],
+        {"a": 1},
+        None,
+    ],
+)
+def test_a_journal_that_we_did_not_write_is_not_carried_out(root: Path, outside: Path, journal: Any) -> None:
+    staging = root / ".workbench-tmp-0123456789abcdef"
+    staging.mkdir(parents=True)
+    (root / "kept.txt").write_text("kept")
+    (staging / "journal").write_text(json.dumps(journal).replace("{outside}", str(outside)))
+    (staging / "old-0").write_text("forged")
+    create_sandbox_backend(root)
+    assert tree(root) == {"kept.txt": b"kept"}
+
+
+def test_no_path_leads_up_even_unchecked(root: Path, outside: Path) -> None:
+    root.mkdir()
+    with Directory(root, SystemClock()).opened() as top:
+        for path in ("../root-secret/loot", "a/../../root-secret/loot", "..", "a//b", f"{outside}/loot"):
+            refused("invalid_path", top.look, path)
+            refused("invalid_path", lambda path=path: list(top.walk(path)))
+            with pytest.raises(ToolError):
+                apply(top, [Put(path, 0o644, "", lambda: (b"x",)), Drop(path, "file")])
 
 
 def test_a_batch_of_writes_lands_whole_or_not_at_all(backend: SandboxBackend, root: Path) -> None:
