@@ -53,7 +53,7 @@ def serve(options: argparse.Namespace) -> int:
     system = LocalSystem()
     try:
         sandbox: Literal["real", "unsafe"] = "unsafe" if options.unsafe_sandbox else "real"
-        system.start(options.port, sandbox=sandbox, verbose=options.verbose)
+        system.start(options.port, {"warm_sandboxes": 1}, sandbox, verbose=options.verbose)
     except OSError as error:
         print(f"workbench cannot listen on port {options.port}: {error.strerror}", file=sys.stderr)
         return 1

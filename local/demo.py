@@ -22,11 +22,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from local.system import LocalSystem
+from workbench.runs import idling
 
 FILES = Path(__file__).parent / "demo_files"
 OUT = Path("out")
 SHOWN_CHARACTERS = 110
 WIDE_COLUMNS = 150
+SANDBOX_SECONDS = 10.0
 
 
 class Surprise(Exception):
@@ -47,7 +49,12 @@ class Portal:
         self.turn = ""
         self._sent: list[str] = []
         self._shown = 0
-        system.runtime.clients.hook = lambda service, operation: self._sent.append(f"{service}:{operation}")
+        system.runtime.clients.hook = self._note
+
+    def _note(self, service: str, operation: str) -> None:
+        # A sandbox that waits for work asks again and again; no step has to do with it.
+        if not idling.at_rest.get():
+            self._sent.append(f"{service}:{operation}")
 
     @property
     def requests(self) -> int:
@@ -131,8 +138,11 @@ def main() -> int:
     started = time.perf_counter()
     console.print("[bold]Workbench[/]: one conversation, from its first file to its deletion", highlight=False)
     try:
-        with LocalSystem().start() as system:
-            console.print(f"local system on {system.url} in {time.perf_counter() - started:.1f} s\n", highlight=False)
+        with LocalSystem().start(settings={"warm_sandboxes": 1}) as system:
+            console.print(f"local system on {system.url} in {time.perf_counter() - started:.1f} s", highlight=False)
+            if system.has_warm_sandbox(within=SANDBOX_SECONDS):
+                console.print(f"a sandbox waits for work after {time.perf_counter() - started:.1f} s", highlight=False)
+            console.print()
             portal = Portal(system, console)
             _live(portal, console)
             _check_gone(system, console)

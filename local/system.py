@@ -31,7 +31,7 @@ from workbench.clients import Clients
 from workbench.clock import SystemClock
 from workbench.logs import logger
 from workbench.routes import FALLBACK, ROUTES
-from workbench.runs import keeper
+from workbench.runs import keeper, pool
 from workbench.runtime import Runtime
 from workbench.settings import PREFIX, Settings
 from workbench.tools import catalogue
@@ -76,6 +76,20 @@ _running = threading.Lock()
 
 class AlreadyRunning(Exception):
     """Another local system runs in this process."""
+
+
+class _Clock(SystemClock):
+    """The machine's clock. Threads that wait when the system stops end there: what they wait for will not come."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
+    def sleep(self, seconds: float) -> None:
+        if self._stopped.wait(seconds) and threading.current_thread() is not threading.main_thread():
+            raise SystemExit
+
+    def stop(self) -> None:
+        self._stopped.set()
 
 
 class _Stderr:
@@ -170,6 +184,19 @@ class LocalSystem:
             raise RuntimeError("the local system is not running")
         return self._runtime
 
+    def has_warm_sandbox(self, within: float) -> bool:
+        """True as soon as a sandbox waits for work, False after ``within`` seconds without one."""
+        runtime = self.runtime
+        deadline = runtime.clock.monotonic() + within
+        while True:
+            now = runtime.clock.now()
+            slots = keeper.known(runtime, runtime.table.query(pool.POOL, pool.SLOT_PREFIX))
+            if any(slot.may_serve(now, 0) for slot in slots):
+                return True
+            if runtime.clock.monotonic() >= deadline:
+                return False
+            runtime.clock.sleep(0.02)
+
     def _start(self, port: int, overrides: Mapping[str, Any], starter: Start, special: Special | None) -> None:
         self._replace_environment(lambda name: name.startswith((*_AWS_PREFIXES, PREFIX)), _LOCAL_AWS)
         moto_adaptations.stay_on_this_machine()
@@ -212,9 +239,11 @@ class LocalSystem:
         }
         settings = Settings.model_validate({**found, **values})
         self._replace_environment(lambda name: name.startswith(PREFIX), settings.to_environment())
-        self._runtime = Runtime(settings, clients, SystemClock())
+        clock = _Clock()
+        self._runtime = Runtime(settings, clients, clock)
         runtime.install(self._runtime)
         self._undo.append(lambda: runtime.install(None))
+        self._undo.append(clock.stop)
 
     def _prepare(self, sandbox: Sandbox) -> None:
         if _prepare(sandbox):
