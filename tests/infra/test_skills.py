@@ -1,4 +1,4 @@
-"""Skills that a deployment brings along: what the templates say of them, and what stops a deployment before it begins."""
+"""Skills that a deployment brings along: what the templates say of them, and what stops it before it begins."""
 
 from __future__ import annotations
 
@@ -59,6 +59,8 @@ def test_each_skill_is_an_asset_and_a_resource(tmp_path: Path) -> None:
         packed = tmp_path / "out" / f"asset.{properties['Key']}"
         assert packed.is_file()
     assert len(allowed) == 2 and not any("*" in resource for resource in allowed)
+    report = json.loads((tmp_path / "out" / "validation-report.json").read_text())
+    assert [found for plugin in report["pluginReports"] for found in plugin["violations"]] == []
 
 
 def test_the_same_skills_make_the_same_template(tmp_path: Path) -> None:
@@ -83,7 +85,12 @@ def test_every_broken_skill_stops_the_deployment_with_its_reason(tmp_path: Path)
     with pytest.raises(SettingsError) as told:
         read_skills(settings(limits={"skillBytes": 65_536}), tmp_path)
     said = str(told.value)
-    for reason in ("headless: The file does not begin", "linked: `out` is a link", "large: The files have 70,0", "twin: "):
+    for reason in (
+        "headless: The file does not begin",
+        "linked: `out` is a link",
+        "large: The files have 70,0",
+        "twin: ",
+    ):
         assert reason in said
 
 
