@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench import calculations, calls, cold_import, edits, memory, reads, runs, searches, trees, writes
+from bench import calculations, calls, cold_import, edits, memory, reads, retrieval, runs, searches, trees, writes
 from bench.measure import Row
 
 
@@ -21,8 +21,17 @@ def all_rows() -> dict[str, Callable[[], Row]]:
         "catalogue and arguments (pydantic-ai)": calls.against_pydantic_ai,
         "one write at 50,000 files against 50": writes.large_against_small,
         "run_code: `pass` through the supervisor": runs.overhead,
+        "run_code: claim by a warm sandbox": runs.claim,
         "run_code: the whole tool call, cold": runs.whole_call,
         "mount and scan back 2,000 files, 20 MiB": trees.against_tar,
         "supervisor memory, endless output": memory.endless_output,
+        "TF-IDF query, 10,000 passages": retrieval.tfidf_query,
+        "TF-IDF index, 10,000 passages": retrieval.tfidf_index,
+        "TF-IDF memory, 10,000 passages": retrieval.tfidf_memory,
+        "document index: query, 100,000 passages": retrieval.index_query,
+        "document index: build, 100,000 passages": retrieval.index_build,
+        "document index: file, 100,000 passages": retrieval.index_size,
+        "document index: add 20 to 100,000": retrieval.index_add,
+        "document index: memory of queries": retrieval.index_memory,
         **cold_import.rows(),
     }
