@@ -379,9 +379,24 @@ def test_text_that_json_must_escape_counts_as_what_it_becomes(front: Gateway) ->
 
 
 def test_the_refusal_names_signed_uploads_only_where_they_exist(front: Gateway) -> None:
-    assert "uploads" not in front.too_large(1).message
-    with_uploads = Gateway(lambda _name, _event: None, [("POST /v1/uploads", "uploads")], FALLBACK)
-    assert "POST /v1/uploads" in with_uploads.too_large(1).message
+    assert "POST /v1/uploads" in front.too_large(1).message
+    without = Gateway(lambda _name, _event: None, [], FALLBACK)
+    assert "uploads" not in without.too_large(1).message
+
+
+def test_some_paths_take_larger_bodies(front: Gateway) -> None:
+    def measured(asked: events.HttpRequest) -> events.HttpAnswer:
+        return events.HttpAnswer(200, (), str(len(asked.body)).encode())
+
+    server = Gateway(lambda _name, _event: None, [], FALLBACK, measured, {"/large/": 3 * BODY_BYTES})
+    server.start()
+    try:
+        data = bytes(BODY_BYTES + 1)
+        assert request(server, "PUT", "/large/x", data).body == str(len(data)).encode()
+        is_contract_error(request(server, "PUT", "/small/x", data), 413, "too_large")
+        is_contract_error(request(server, "PUT", "/large/x", bytes(3 * BODY_BYTES + 1)), 413, "too_large")
+    finally:
+        server.stop()
 
 
 def chunked(*parts: bytes, end: bytes = b"0\r\n\r\n") -> bytes:

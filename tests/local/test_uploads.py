@@ -91,6 +91,9 @@ def test_a_large_file_that_a_run_made_is_downloaded_with_its_hash(api: Any, uniq
     talk = Talk.open(api, unique)
     program = "open('workspace/big.bin', 'wb').write(bytes(range(256)) * 4096 * 20)"
     assert talk.call("run_code", code=program)["outcome"] == "ok"
+    raw = api("GET", f"/v1/conversations/{unique}/file?path=big.bin")
+    assert raw.status == 307
+    assert api("GET", raw.headers["location"].removeprefix(system.url)).body == bytes(range(256)) * 4096 * 20
     exported = talk.ok("export_artifact", path="big.bin")["structured"]
     shown = api("GET", f"/v1/artifacts/{exported['artifact']}").json["artifact"]["versions"][0]
     answer = api("GET", f"/v1/artifacts/{exported['artifact']}/versions/1/content")

@@ -205,7 +205,7 @@ def remove_workspace(hold: Hold) -> bool:
     """Delete every object of the workspace and of stored results."""
     conversation, runtime = hold.conversation, hold.runtime
     bucket = runtime.settings.workspace_bucket
-    for prefix in ("conversations", "results", "tmp/runs", "tmp/uploads"):
+    for prefix in ("conversations", "results", "tmp/runs"):
         for keys in objects.pages(runtime.clients, bucket, f"{prefix}/{conversation}/"):
             if hold.over:
                 return True
