@@ -55,7 +55,19 @@ def test_every_handler_and_every_comparison_has_a_row() -> None:
     assert all(map(callable, rows.values()))
     handlers = {path.parent.name for path in Path("functions").glob("*/handler.py")}
     assert {f"cold import of {handler}" for handler in handlers} <= rows.keys()
-    for words in ("deepagents", "MCP", "simpleeval", "asteval", "FastMCP", "pydantic-ai", "search", "mount", "memory"):
+    for words in (
+        "deepagents",
+        "MCP",
+        "simpleeval",
+        "asteval",
+        "FastMCP",
+        "pydantic-ai",
+        "search",
+        "mount",
+        "memory",
+        "TF-IDF",
+        "index",
+    ):
         assert any(words in name for name in rows)
 
 

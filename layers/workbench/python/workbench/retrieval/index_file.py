@@ -107,9 +107,7 @@ def _renew(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
     connection.execute("INSERT INTO postings(postings) VALUES ('delete-all')")
     for number, title in connection.execute("SELECT number, title FROM documents").fetchall():
-        counted = 0
-        for row, _, _, text in _texts(connection, number):
-            counted += _post(connection, row, title, text)
+        counted = _post(connection, title, _texts(connection, number))
         connection.execute("UPDATE documents SET terms = ? WHERE number = ?", (counted, number))
     connection.execute("UPDATE facts SET format = ?", (FORMAT,))
     connection.execute("COMMIT")
@@ -119,19 +117,16 @@ def _put_in(
     connection: sqlite3.Connection, document: str, title: str, passages: Iterable[tuple[int, str | None, str]]
 ) -> None:
     (highest,) = connection.execute("SELECT coalesce(max(number), 0) FROM documents").fetchone()
-    first = (highest + 1) << _POSITION_BITS
-    stored = counted = 0
-    for number, place, text in passages:
-        if stored == MOST_PASSAGES:
-            raise ValueError(f"a document has at most {MOST_PASSAGES} passages")
-        row = first + stored
-        connection.execute(
-            "INSERT INTO passages VALUES (?, ?, ?, ?)",
-            (row, number, place and _storable(place), zlib.compress(text.encode("utf-8", "surrogatepass"))),
-        )
-        counted += _post(connection, row, title, text)
-        stored += 1
-    connection.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", (highest + 1, document, title, stored, counted))
+    rows = list(enumerate(passages, _rows(highest + 1)[0]))
+    if len(rows) > MOST_PASSAGES:
+        raise ValueError(f"a document has at most {MOST_PASSAGES} passages")
+    connection.executemany(
+        "INSERT INTO passages VALUES (?, ?, ?, ?)",
+        ((row, number, place and _storable(place), _data(text)) for row, (number, place, text) in rows),
+    )
+    counted = _post(connection, title, ((row, text) for row, (_, _, text) in rows))
+    facts = highest + 1, document, title, len(rows), counted
+    connection.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", facts)
 
 
 def _take_out(connection: sqlite3.Connection, document: str) -> bool:
@@ -140,34 +135,43 @@ def _take_out(connection: sqlite3.Connection, document: str) -> bool:
         return False
     number, title = found
     titled = " ".join(tokens(title))
-    for row, _, _, text in _texts(connection, number):
-        # An index that keeps no texts must be told what it was given.
-        connection.execute(
-            "INSERT INTO postings(postings, rowid, title, body) VALUES ('delete', ?, ?, ?)",
-            (row, titled, " ".join(index_tokens(text))),
-        )
+    # An index that keeps no texts must be told what it was given.
+    connection.executemany(
+        "INSERT INTO postings(postings, rowid, title, body) VALUES ('delete', ?, ?, ?)",
+        ((row, titled, " ".join(index_tokens(text))) for row, text in _texts(connection, number)),
+    )
     connection.execute("DELETE FROM passages WHERE row BETWEEN ? AND ?", _rows(number))
     connection.execute("DELETE FROM documents WHERE number = ?", (number,))
     return True
 
 
-def _post(connection: sqlite3.Connection, row: int, title: str, text: str) -> int:
-    terms = index_tokens(text)
-    connection.execute(
-        "INSERT INTO postings(rowid, title, body) VALUES (?, ?, ?)", (row, " ".join(tokens(title)), " ".join(terms))
-    )
-    return len(terms)
+def _post(connection: sqlite3.Connection, title: str, rows: Iterable[tuple[int, str]]) -> int:
+    """Add the passages ``(row, text)`` of a document to the postings; returns how many terms their texts have."""
+    titled = " ".join(tokens(title))
+    counted = 0
+
+    def terms() -> Iterator[tuple[int, str, str]]:
+        nonlocal counted
+        for row, text in rows:
+            found = index_tokens(text)
+            counted += len(found)
+            yield row, titled, " ".join(found)
+
+    connection.executemany("INSERT INTO postings(rowid, title, body) VALUES (?, ?, ?)", terms())
+    return counted
 
 
-def _texts(connection: sqlite3.Connection, number: int) -> list[tuple[int, int, str | None, str]]:
-    found = connection.execute(
-        "SELECT row, number, place, text FROM passages WHERE row BETWEEN ? AND ? ORDER BY row", _rows(number)
-    )
-    return [(row, passage, place, _text(data)) for row, passage, place, data in found]
+def _texts(connection: sqlite3.Connection, number: int) -> list[tuple[int, str]]:
+    found = connection.execute("SELECT row, text FROM passages WHERE row BETWEEN ? AND ? ORDER BY row", _rows(number))
+    return [(row, _text(data)) for row, data in found]
 
 
 def _rows(number: int) -> tuple[int, int]:
     return number << _POSITION_BITS, (number << _POSITION_BITS) + MOST_PASSAGES - 1
+
+
+def _data(text: str) -> bytes:
+    return zlib.compress(text.encode("utf-8", "surrogatepass"))
 
 
 def _text(data: bytes) -> str:
