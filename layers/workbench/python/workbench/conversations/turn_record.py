@@ -28,7 +28,10 @@ def calls(runtime: Runtime, turn: TurnId) -> list[Item]:
 
 
 def trace(recorded: Iterable[Item]) -> list[dict[str, Any]]:
-    """One step for each call and each prompt that was filled in: tool, kind of step, outcome, error code, start, milliseconds, bytes, refs."""
+    """One step for each call, and for each prompt that was filled in.
+
+    Its tool, kind of step, outcome, error code, start, milliseconds, bytes and refs.
+    """
     return [_step(item["step"]) for item in recorded]
 
 
