@@ -82,6 +82,9 @@ def test_a_version_can_be_asked_for(api: Any, unique: str) -> None:
     pushed(api, unique, version="2.0.0", description="The second.")
     talk = Talk.open(api, unique, skills=[f"{unique}@1.0"])
     assert "The first." in talk.instructions
+    body = {"caller": {"user": "ada", "department": "research"}, "tools": [], "skills": [unique]}
+    opened = api("POST", f"/v1/conversations/{unique}/turns", body).json["turn"]
+    assert opened["skills"] == [{"name": unique, "version": "2.0.0"}]
     assert talk.ok("load_skill", name=unique)["structured"]["version"] == "1.0.0"
     assert talk.again(skills=[unique]).ok("load_skill", name=unique)["structured"]["version"] == "2.0.0"
 

@@ -225,6 +225,8 @@ def test_too_many_files_entries_and_folders_deep() -> None:
     assert "entries" in reason(zipped({"SKILL.md": HEAD, **{f"d{number}/": "" for number in range(5_001)}}))
     assert "folders deep" in reason(zipped({"SKILL.md": HEAD, "a/" * 40 + "b": ""}))
     assert "bytes" in reason(zipped({"SKILL.md": HEAD, "a" * 300: ""}))
+    long = {f"{'a' * 200}{number}": "" for number in range(900)}
+    assert "paths have" in reason(zipped({"SKILL.md": HEAD, **long}))
 
 
 @pytest.mark.parametrize("cut", [10, 30, 60, 100])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from workbench.errors import Conflict, NotFound
 from workbench.keys import Key
+from workbench.naming import NAME_CHARACTERS
 from workbench.operations import Condition, Item, Operation, Update, put, update
 from workbench.runtime import Runtime
 from workbench.semver import BadVersion, Version
@@ -18,8 +19,8 @@ from workbench.table import ConditionFailed
 from workbench.workspace.paths import printable
 
 TRIES = 5
-# A transaction takes 100 writes; one of them is for the name.
-WITHDRAWN_AT_ONCE = 99
+# What one transaction takes.
+WITHDRAWN_AT_ONCE = 100
 # What the item of a name holds that is no fact of its latest version.
 _OF_THE_NAME = ("PK", "SK", "number", "withdrawn")
 _SHOWN_VERSIONS = 10
@@ -63,6 +64,8 @@ class Shelf:
     def everything(self, runtime: Runtime, after: str | None = None, limit: int | None = None) -> list[Item]:
         """The facts of the latest version of each name, by name, behind ``after``; at most ``limit`` of them."""
         found: list[Item] = []
+        # No name is longer, so that what follows says nothing; a key has a limit of its own.
+        after = after[: NAME_CHARACTERS + 1] if after is not None else None
         while limit is None or len(found) < limit:
             page = runtime.table.query(f"{self.kind}S", after=after, limit=limit)
             found += filter(_is_live, page)
@@ -140,17 +143,20 @@ class Shelf:
     def withdraw(self, runtime: Runtime, name: str, clean: Callable[[list[Item]], None] | None = None) -> list[Item]:
         """Take every version away; what is left of each keeps its number from meaning something else.
 
-        ``clean`` removes what versions have beside the table. Raises NotFound. Doing it again after a crash ends it.
+        ``clean`` removes what versions have beside the table. Returns those that there were. Raises NotFound. Doing it
+        again after a crash ends it.
         """
         for _ in range(TRIES):
             named = self.latest(runtime, [name]).get(name)
             if named is None:
                 raise self.not_found(name)
             items = runtime.table.query(f"{self.kind}#{name}", "V#")
+            live = [item for item in items if _is_live(item)]
             now = runtime.clock.now()
-            for start in range(0, len(items), WITHDRAWN_AT_ONCE):
-                batch = [self._withdrawal(item, now) for item in items[start : start + WITHDRAWN_AT_ONCE]]
-                runtime.table.transact(batch)
+            for start in range(0, len(live), WITHDRAWN_AT_ONCE):
+                runtime.table.transact(
+                    [self._withdrawal(item, now) for item in live[start : start + WITHDRAWN_AT_ONCE]]
+                )
             if clean is not None:
                 clean(items)
             number = named["number"]
@@ -159,7 +165,7 @@ class Shelf:
                 runtime.table.put(gone, _unchanged(number))
             except ConditionFailed:
                 continue
-            return items
+            return live
         raise Conflict(f"Versions of this {self.word} are being published. Try again.", retryAfterSeconds=1)
 
     def _name(self, named: Item, facts: Item) -> Operation:

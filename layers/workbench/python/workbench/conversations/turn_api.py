@@ -18,6 +18,7 @@ def open_turn(runtime: Runtime, request: Request) -> Response:
         "id": str(opened.turn),
         "conversation": conversation,
         "tools": [{"name": name, "version": version} for name, version in opened.tools.items()],
+        "skills": [{"name": name, "version": version} for name, version in opened.skills.items()],
         "instructions": opened.instructions,
     }
     return Response({"turn": turn, "token": opened.token}, 201)

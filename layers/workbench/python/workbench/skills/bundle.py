@@ -13,6 +13,8 @@ from workbench.workspace.paths import name_fault, parents, printable
 
 FILES = 1_000
 SKILL_FILE_BYTES = 1024 * 1024
+# The list of a skill's files stands in an item, which holds 400 KB.
+PATHS_BYTES = 128 * 1024
 FOLDERS_DEEP = 32
 PLAIN, EXECUTABLE = 0o644, 0o755
 _SHOWN_CHARACTERS = 160
@@ -67,6 +69,11 @@ def bundle_of(files: Mapping[str, tuple[bytes, int]], limit: int) -> Bundle:
     """
     if len(files) > FILES:
         raise BadBundle(f"There are {len(files):,} files and {FILES:,} are allowed. Leave out what is not needed.")
+    names = sum(len(path.encode()) for path in files)
+    if names > PATHS_BYTES:
+        raise BadBundle(
+            f"The files' paths have {names:,} bytes together and {PATHS_BYTES:,} are allowed. Shorten them."
+        )
     size = sum(len(data) for data, _mode in files.values())
     if size > limit:
         raise too_large(size, limit)

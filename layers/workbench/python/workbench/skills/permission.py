@@ -69,16 +69,6 @@ def require(turn: Turn, names: Sequence[str], argument: str) -> list[Item]:
     return [found[name] for name in wanted]
 
 
-def _name_and_version(text: str) -> tuple[str, str | None]:
-    name, at, version = text.rpartition("@")
-    if not at:
-        return text, None
-    try:
-        return name, str(Version(version))
-    except BadVersion:
-        return text, None
-
-
 def refusal(names: Sequence[str], argument: str) -> ToolError:
     """The refusal of ``names``; whether they exist is not said."""
     given = [printable(name[:SHOWN_CHARACTERS]) for name in names]
@@ -91,3 +81,13 @@ def refusal(names: Sequence[str], argument: str) -> ToolError:
         argument=argument,
         ids=given,
     )
+
+
+def _name_and_version(text: str) -> tuple[str, str | None]:
+    name, at, version = text.rpartition("@")
+    if not at:
+        return text, None
+    try:
+        return name, str(Version(version))
+    except BadVersion:
+        return text, None

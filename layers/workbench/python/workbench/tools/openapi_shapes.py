@@ -339,6 +339,7 @@ COMPONENTS: dict[str, Schema] = {
             "id": TURN_ID,
             "conversation": CONVERSATION_ID,
             "tools": array(record({"name": TEXT, "version": TEXT})),
+            "skills": array(record({"name": TEXT, "version": TEXT})),
             "instructions": told(TEXT, "Text for the model: what it may use, what lasts and what does not."),
         }
     ),
