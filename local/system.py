@@ -6,6 +6,7 @@ One per process, because moto's mocks are global. ``workbench serve``, the demo 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import sys
@@ -79,14 +80,16 @@ class AlreadyRunning(Exception):
 
 
 class _Clock(SystemClock):
-    """The machine's clock. Threads that wait when the system stops end there: what they wait for will not come."""
+    """The machine's clock. When the system stops, all waiting is over and every deadline has passed."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
 
+    def monotonic(self) -> float:
+        return math.inf if self._stopped.is_set() else super().monotonic()
+
     def sleep(self, seconds: float) -> None:
-        if self._stopped.wait(seconds) and threading.current_thread() is not threading.main_thread():
-            raise SystemExit
+        self._stopped.wait(seconds)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -224,6 +227,10 @@ class LocalSystem:
 
         links = SignedLinks(clients.s3, lambda: self.url)
         uploads = {signed_links.PREFIX: signed_links.UPLOAD_BYTES}
+        clock = _Clock()
+        # Requests may be at work until the gateway has closed their connections.
+        self._undo.append(lambda: runtime.install(None))
+        self._undo.append(clock.stop)
         gateway = Gateway(functions.call, list(_routes()), FALLBACK, _first_of(links.answer, special), uploads)
         gateway.start(port)
         self._gateway = gateway
@@ -238,12 +245,10 @@ class LocalSystem:
             "delete_state_machine": machines.get("delete_conversation", ""),
         }
         settings = Settings.model_validate({**found, **values})
-        self._replace_environment(lambda name: name.startswith(PREFIX), settings.to_environment())
-        clock = _Clock()
+        # What was there before comes back with the rest of the environment.
+        os.environ.update(settings.to_environment())
         self._runtime = Runtime(settings, clients, clock)
         runtime.install(self._runtime)
-        self._undo.append(lambda: runtime.install(None))
-        self._undo.append(clock.stop)
 
     def _prepare(self, sandbox: Sandbox) -> None:
         if _prepare(sandbox):

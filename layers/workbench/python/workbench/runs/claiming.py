@@ -58,9 +58,9 @@ def claim(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
         if answer is not None:
             logger.info("sandbox claims", extra={"sandbox": sandbox, "status": answer["status"], "verified": verified})
             return answer
-        if clock.monotonic() + pause >= deadline:
-            return WAIT
         clock.sleep(pause)
+        if clock.monotonic() >= deadline:
+            return WAIT
         pause = min(1.6 * pause, LONGEST_PAUSE_SECONDS)
 
 

@@ -47,9 +47,9 @@ def _hold(runtime: Runtime, sandbox: str, before: Item, verified: str) -> dict[s
         logger.info("a sandbox waits for work", extra={"sandbox": sandbox, "verified": verified})
     deadline = clock.monotonic() + HOLD_SECONDS
     while item is not None and "run" not in item and _may_stay(runtime, item):
-        if clock.monotonic() + LOOK_SECONDS >= deadline:
-            return WAIT
         clock.sleep(LOOK_SECONDS)
+        if clock.monotonic() >= deadline:
+            return WAIT
         item = runtime.table.get(key)
     return WAIT if item is not None and item["state"] == "assigned" else LEAVE
 
