@@ -279,6 +279,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         BILL,
         document_objects("KeepDocuments", "s3:PutObject", "s3:PutObjectTagging", "s3:DeleteObjectVersion", files=True),
         document_objects("ReadPassages", "s3:GetObject"),
+        LIST_ARTIFACTS,
         LIST_VERSIONS,
         workspace_objects("Indexes", "s3:GetObject", "s3:PutObject", "s3:DeleteObject", under=("indexes",)),
         LIST_WORKSPACES,
@@ -343,7 +344,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
     ),
     # It goes the way that everybody goes, and reads what the sandbox said of itself.
     "sandbox_check": (
-        invoke("GoTheUsualWay", "conversations", "turns", "run_code"),
+        invoke("GoTheUsualWay", "conversations", "turns", "run_code", "javascript"),
         items("SelfReport", "dynamodb:GetItem", of=(RUNS,)),
     ),
     "usage": (items("ReadBills", "dynamodb:Query", of=(USAGE,)),),

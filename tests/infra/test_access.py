@@ -116,6 +116,7 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     _work_with_files(api, tool, token)
     _ask_for_approval(api, tool)
     _search_documents(api, tool)
+    _use_documents(api, tool)
     _use_skills(api)
     _use_prompts(api, turn)
     tool("no_such_tool", expect="unknown_tool")
@@ -222,6 +223,25 @@ def _search_documents(api: Api, tool: Api) -> None:
     assert len(tool("search_docs", query="thirty days")["structured"]["passages"]) == 2
 
 
+def _use_documents(api: Api, tool: Api) -> None:
+    """A person's without and with a department, one that comes through an upload, a department's; all removed."""
+    upload = api("POST", "/v1/uploads", {"for": "document"}, expect=201)
+    api("PUT", urlsplit(upload["url"]).path, b"uploaded", headers=upload["headers"])
+    sent = {"name": "a.txt", "upload": upload["upload"], "owner": "ada"}
+    document = api("POST", "/v1/documents", sent, expect=201)["document"]
+    shared = {"name": "b.txt", "data": "eA==", "department": "research", "collection": "handbook"}
+    api("POST", "/v1/documents", shared, expect=201)
+    for path in ("", "/passages"):
+        api("GET", f"/v1/documents/{document['id']}{path}")
+    api("GET", f"/v1/documents?collection={document['collection']}")
+    api("GET", "/v1/collections?owner=ada&department=research")
+    api("GET", "/v1/collections/handbook")
+    tool("run_code", code="print(open('inputs/files/a.txt').read())", files=[document["id"]], passages=[document["id"]])
+    _open(api, knowledge=[document["id"], "handbook"])
+    api("DELETE", f"/v1/documents/{document['id']}")
+    api("DELETE", "/v1/collections/handbook")
+
+
 def _run_and_export(api: Api, tool: Api) -> str:
     exported = str(tool("export_artifact", path="notes.txt")["structured"]["artifact"])
     ref = tool("calculate", expressions=["2 * 3"])["ref"]
@@ -323,6 +343,7 @@ def _erase_a_person(api: Api) -> None:
         tool = _tools(api, opened["turn"]["id"], opened["token"])
         tool("export_artifact", content="of eve")
     tool("run_code", code="import time; time.sleep(60)", wait=0, expect="running")
+    api("POST", "/v1/documents", {"name": "e.txt", "data": "eA==", "owner": "eve"}, expect=201)
     api("POST", "/v1/people/eve/erase", expect=202)
     api("GET", "/v1/people/eve/erase")
 

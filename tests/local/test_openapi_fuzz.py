@@ -23,6 +23,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from local.system import LocalSystem
 from tests.local.conftest import Api
 from tests.local.talk import Talk
+from tests.local.uploaded import upload
 from tests.skill_zips import skill_md, zipped
 from workbench.routes import ROUTES, TOOL_ROUTE
 from workbench.settings import Settings
@@ -52,13 +53,23 @@ MORE_THAN_A_SCHEMA = {
     "conversations_list_conversations",
     "uploads_create",
     "captures_capture",
+    "documents_upload",
+    "documents_list_collections",
 }
 # Any bytes may be the body, so that only the path can be wrong.
 ANY_BODY = {"skills_push"}
 # These start work that goes on behind the request.
 SLOW = {"call_run_code", "people_erase", "conversations_delete", "conversations_restore"}
 # Only these end what others ask about.
-ENDING = {"skills_withdraw", "prompts_withdraw", "people_erase", "conversations_delete", "turns_finish"}
+ENDING = {
+    "documents_remove",
+    "documents_remove_collection",
+    "skills_withdraw",
+    "prompts_withdraw",
+    "people_erase",
+    "conversations_delete",
+    "turns_finish",
+}
 EXAMPLES, FEW_EXAMPLES = 6, 2
 
 
@@ -141,7 +152,10 @@ class World:
         self.name = f"fuzz-{secrets.token_hex(6)}"
         api("PUT", f"/v1/skills/{self.name}", zipped({"SKILL.md": skill_md(self.name)}))
         api("PUT", f"/v1/prompts/{self.name}", {"template": "Hello", "version": "1.0.0"})
+        document = upload(api, owner=self.name, collection=self.name)["id"]
         self.values = {
+            "document": document,
+            "collection": self.name,
             "name": self.name,
             "conversation": self.talk.conversation,
             "turn": self.talk.turn,

@@ -76,6 +76,8 @@ def read_passages(runtime: Runtime, request: Request) -> Response:
     limit = _number(request, "limit", PAGE_PASSAGES, 1, MOST_PASSAGES)
     audit("document.read", document=str(document.id))
     whole = store.read_passages(runtime, document)
+    if whole is None:
+        raise _no_document()
     shown = whole[offset : offset + limit]
     answer: dict[str, Any] = {
         "document": str(document.id),
@@ -170,7 +172,11 @@ def _readable(runtime: Runtime, request: Request, *, in_removal: bool = False) -
         there = document.ready or (in_removal and document.state == REMOVING)
         if collection.active and there and _may_read(collection, access.viewer_of(request.headers)):
             return found
-    raise NotFound("There is no such document.")
+    raise _no_document()
+
+
+def _no_document() -> NotFound:
+    return NotFound("There is no such document.")
 
 
 # ---------------------------------------------------------------- the fields of an upload

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from botocore.exceptions import ClientError
+
 from workbench import objects
 from workbench.artifacts import retention
 from workbench.ids import DocumentId, is_part
@@ -57,9 +59,15 @@ def collections_of(runtime: Runtime, owner: Owner) -> list[Collection]:
     return [collection for collection in found if collection.active and collection.owner == owner]
 
 
-def read_passages(runtime: Runtime, document: Document) -> list[Passage]:
-    """The passages in order. One request."""
-    answer = runtime.clients.s3.get_object(Bucket=runtime.settings.artifact_bucket, Key=passages_key(document.id))
+def read_passages(runtime: Runtime, document: Document) -> list[Passage] | None:
+    """The passages in order, or None when the document was removed meanwhile. One request."""
+    key = passages_key(document.id)
+    try:
+        answer = runtime.clients.s3.get_object(Bucket=runtime.settings.artifact_bucket, Key=key)
+    except ClientError as error:
+        if objects.code_of(error) in ("NoSuchKey", "404"):
+            return None
+        raise
     return decode(answer["Body"].read())
 
 
