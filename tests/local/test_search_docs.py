@@ -140,6 +140,8 @@ def test_what_finds_nothing_says_so_and_what_to_do(library: Library) -> None:
         ("xylophone", "This turn may search 1 passage, and none holds a word of `xylophone`. Ask"),
         ("!?", "no word to look for"),
         ('"" OR', "holds a word of"),
+        ("NEAR(x y)\0*^", "holds a word of"),
+        ("x" * 2_000, "holds a word of"),
     ]:
         answer = talk.ok("search_docs", query=query)
         assert answer["structured"] == {"passages": []} and words in text(answer)

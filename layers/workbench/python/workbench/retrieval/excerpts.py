@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -48,16 +49,16 @@ def _hits(text: str, wanted: Collection[str]) -> list[_Hit]:
 
 def _densest(hits: list[_Hit], room: int) -> int:
     """Where the stretch of ``room`` characters begins that holds most different terms, and of equals most hits."""
-    best, place = (0, 0), 0
+    best, place, first = (0, 0), 0, 0
+    inside: Counter[str] = Counter()
     for number, hit in enumerate(hits):
-        inside = []
-        for other in hits[number:]:
-            if other.end > hit.start + room:
-                break
-            inside.append(other.terms)
-        worth = len(frozenset().union(*inside)), len(inside)
+        inside.update(hit.terms)
+        while hits[first].start < hit.end - room:
+            inside -= Counter(hits[first].terms)
+            first += 1
+        worth = len(inside), number - first
         if worth > best:
-            best, place = worth, hit.start
+            best, place = worth, hits[first].start
     return place
 
 

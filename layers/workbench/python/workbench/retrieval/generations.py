@@ -19,9 +19,10 @@ from workbench.operations import PRESENT, Condition, Update, all_of
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
 
-# A build takes seconds, and whoever waits behind it has an HTTP request open.
-LEASE_SECONDS = 60.0
-WAIT_SECONDS = 20.0
+# Longer than a function that answers a request may live; whatever builds longer is caught by the fence.
+LEASE_SECONDS = 35.0
+# Whoever waits has a request open, and a build of its own ahead.
+WAIT_SECONDS = 12.0
 
 
 class Overtaken(Exception):
@@ -29,7 +30,7 @@ class Overtaken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Turnstile:
+class Lease:
     """The right to make the next generation. ``generation`` is the one that holds, None when there is no index yet."""
 
     collection: str
@@ -48,7 +49,7 @@ def current(runtime: Runtime, collections: Iterable[str]) -> dict[str, str]:
     return {name: generation for name, generation in found.items() if generation}
 
 
-def acquire(runtime: Runtime, collection: str) -> Turnstile:
+def acquire(runtime: Runtime, collection: str) -> Lease:
     """Become the collection's writer, after the one at work.
 
     Raises NotFound without such a collection, and Conflict when others are still at work after ``WAIT_SECONDS``.
@@ -70,9 +71,9 @@ def acquire(runtime: Runtime, collection: str) -> Turnstile:
             item = found
         # Ours also when our own request, whose answer was lost on the way, was sent again by the client.
         if item.get("lease") == lease:
-            return Turnstile(collection, item["fence"], item.get("generation"))
+            return Lease(collection, item["fence"], item.get("generation"))
         if clock.monotonic() >= until:
-            since = iso(item["lease"]["startedAt"])
+            since = iso(item.get("lease", lease)["startedAt"])
             raise Conflict(
                 f"Another document of this collection is being indexed since {since}. Nothing was changed. Send the "
                 "request again in a few seconds.",
@@ -82,30 +83,28 @@ def acquire(runtime: Runtime, collection: str) -> Turnstile:
         clock.sleep(random.uniform(0.1, 0.4))  # noqa: S311
 
 
-def publish(runtime: Runtime, turnstile: Turnstile, generation: str | None) -> None:
-    """Let ``generation`` (None: no index) hold from now on, and let the next writer in. Raises Overtaken."""
-    change = Update().set("leaseUntil", 0)
-    change = change.remove("generation") if generation is None else change.set("generation", generation)
+def publish(runtime: Runtime, lease: Lease, generation: str) -> None:
+    """Let ``generation`` hold from now on, and let the next writer in. Raises Overtaken."""
     try:
-        _as_writer(runtime, turnstile, change)
+        _as_writer(runtime, lease, Update().set("leaseUntil", 0).set("generation", generation))
     except Overtaken:
         # The first of two sendings may have worked, and the next writer have come in before the second.
-        if generation is None or current(runtime, [turnstile.collection]).get(turnstile.collection) != generation:
+        if current(runtime, [lease.collection]).get(lease.collection) != generation:
             raise
 
 
-def release(runtime: Runtime, turnstile: Turnstile) -> None:
+def release(runtime: Runtime, lease: Lease) -> None:
     """Let the next writer in; harmless when another is in already."""
     try:
-        _as_writer(runtime, turnstile, Update().set("leaseUntil", 0))
+        _as_writer(runtime, lease, Update().set("leaseUntil", 0))
     except Overtaken:
         return
 
 
-def _as_writer(runtime: Runtime, turnstile: Turnstile, change: Update) -> None:
-    mine = Condition("fence = :mine", {}, {":mine": turnstile.fence})
+def _as_writer(runtime: Runtime, lease: Lease, change: Update) -> None:
+    mine = Condition("fence = :mine", {}, {":mine": lease.fence})
     try:
-        runtime.table.update(collection_key(turnstile.collection), change, all_of(PRESENT, mine))
+        runtime.table.update(collection_key(lease.collection), change, all_of(PRESENT, mine))
     except ConditionFailed:
         raise Overtaken from None
 

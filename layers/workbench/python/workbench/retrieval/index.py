@@ -11,14 +11,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from workbench import objects
-from workbench.errors import Conflict, TooLarge
+from workbench.errors import Conflict, TooLarge, ToolError
 from workbench.retrieval import generations, index_file, ranking
-from workbench.retrieval.generations import Overtaken, Turnstile
+from workbench.retrieval.generations import Lease, Overtaken
 from workbench.retrieval.index_file import IndexedPassage, IndexReader
 from workbench.retrieval.retriever import DEFAULT_K, ScoredDoc
 from workbench.runtime import Runtime
@@ -106,7 +106,7 @@ def search(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAU
     """The best ``k`` passages over all ``scopes``, best first; equals stand by collection, document and number.
 
     One request, and one more for each collection whose index is not on this disk yet. Whatever ``query`` says, it
-    finds something or nothing.
+    finds something or nothing. Raises ToolError ``throttled`` when the index changes again and again meanwhile.
     """
     return look(runtime, scopes, query, k).hits
 
@@ -132,7 +132,7 @@ class IndexRetriever:
 
     runtime: Runtime
     scopes: Sequence[Scope]
-    id: str = field(default="index")
+    id: str = "index"
 
     def search(self, query: str, k: int = DEFAULT_K) -> list[ScoredDoc]:
         """As :func:`search`; an id is the document's and the passage's number, ``meta`` the rest of a :class:`Hit`."""
@@ -167,7 +167,9 @@ def _readers(runtime: Runtime, collections: Sequence[str]) -> list[IndexReader |
         missing = gone
     for reader in opened.values():
         reader.close()
-    raise Conflict("The documents' index is changing faster than it can be read. Send the request again.")
+    raise ToolError(
+        "The documents' index is changing faster than it can be read. Send the same call again.", code="throttled"
+    )
 
 
 def _open(runtime: Runtime, collection: str, generation: str, opened: dict[str, IndexReader]) -> bool:
@@ -183,30 +185,30 @@ def _open(runtime: Runtime, collection: str, generation: str, opened: dict[str, 
 
 def _write(runtime: Runtime, collection: str, change: Change) -> None:
     for _ in range(_TRIES):
-        turnstile = generations.acquire(runtime, collection)
+        lease = generations.acquire(runtime, collection)
         try:
-            _make(runtime, turnstile, change)
+            _make(runtime, lease, change)
         except Overtaken:
             # A build that outlasted its lease; another writer's documents are in the index by now.
             continue
         except Exception:
-            generations.release(runtime, turnstile)
+            generations.release(runtime, lease)
             raise
         return
     raise Conflict("Others kept indexing documents of this collection first. Send the request again in a few seconds.")
 
 
-def _make(runtime: Runtime, turnstile: Turnstile, change: Change) -> None:
+def _make(runtime: Runtime, lease: Lease, change: Change) -> None:
     """The next generation, from the one that holds; nothing when ``change`` finds nothing to change."""
-    cache, base = runtime.indexes, turnstile.generation
+    cache, base = runtime.indexes, lease.generation
     with cache.workspace() as folder:
         path = Path(folder) / "next"
         if base is None:
             index_file.create(path)
         else:
-            cache.use(_key(turnstile.collection, base), lambda kept: shutil.copyfile(kept, path))
+            cache.use(_key(lease.collection, base), lambda kept: shutil.copyfile(kept, path))
         if not change(path):
-            generations.release(runtime, turnstile)
+            generations.release(runtime, lease)
             return
         size = path.stat().st_size
         if size > MOST_FILE_BYTES:
@@ -214,24 +216,24 @@ def _make(runtime: Runtime, turnstile: Turnstile, change: Change) -> None:
                 f"With this document, the index of the collection would take {size:,} bytes, and {MOST_FILE_BYTES:,} "
                 "are allowed. Nothing was changed. Put the document into another collection, or remove some from this "
                 "one first.",
-                collection=turnstile.collection,
+                collection=lease.collection,
                 bytes=size,
                 allowed=MOST_FILE_BYTES,
             )
-        generation = turnstile.next_generation()
-        key = _key(turnstile.collection, generation)
+        generation = lease.next_generation()
+        key = _key(lease.collection, generation)
         with path.open("rb") as stream:
             runtime.clients.s3.put_object(Bucket=runtime.settings.workspace_bucket, Key=key, Body=stream)
         try:
-            generations.publish(runtime, turnstile, generation)
+            generations.publish(runtime, lease, generation)
         except Overtaken:
             runtime.clients.s3.delete_object(Bucket=runtime.settings.workspace_bucket, Key=key)
             raise
         cache.take(key, path)
     if base is not None:
-        cache.forget(_key(turnstile.collection, base))
+        cache.forget(_key(lease.collection, base))
     # Whatever an earlier writer left, by a crash too. A later one may be storing its own at this moment.
-    _sweep(runtime, turnstile.collection, lambda found: found.split("-")[0] < generation.split("-")[0])
+    _sweep(runtime, lease.collection, lambda found: found.split("-")[0] < generation.split("-")[0])
 
 
 def _sweep(runtime: Runtime, collection: str, unwanted: Callable[[str], bool]) -> None:
