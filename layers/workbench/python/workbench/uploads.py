@@ -15,7 +15,6 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from workbench import ids
-from workbench.artifacts.model import check_media_type
 from workbench.clock import iso
 from workbench.conversations import fields
 from workbench.errors import Conflict, InvalidRequest, NotFound, TooLarge
@@ -189,4 +188,7 @@ def _sha256(value: Any) -> str | None:
 def _media_type(value: Any) -> str | None:
     if value is None:
         return None
+    # Whoever only takes uploads need not know media types.
+    from workbench.artifacts.model import check_media_type
+
     return check_media_type(fields.text(value, "mediaType", REFERENCE_BYTES))
