@@ -74,7 +74,8 @@ class DeployedSkills(Construct):
                     "Key": asset.s3_object_key,
                 },
             )
-            resource.node.add_dependency(reading)
+            # CloudFormation asks as soon as the function is there, its permissions or not.
+            resource.node.add_dependency(self.node.find_child("deployed_skills"), reading)
 
     def _asset(self, bundle: Bundle) -> assets.Asset:
         # A zip of our own: it keeps which files are programs, and is the same on every machine.

@@ -55,7 +55,10 @@ def test_each_skill_is_an_asset_and_a_resource(tmp_path: Path) -> None:
         # The function may read exactly these bundles, and may do so before CloudFormation asks it to.
         bucket = made.resolved(properties["Bucket"])
         assert f"arn:<AWS::Partition>:s3:::{bucket}/{properties['Key']}" in allowed
-        assert any("ReadTheBundles" in needed for needed in resource.whole["DependsOn"])
+        policies = {
+            policy.id for policy in made.of("AWS::IAM::Policy") if "deployedskills" in json.dumps(policy.properties)
+        }
+        assert len(policies) == 2 and policies < set(resource.whole["DependsOn"])
         packed = tmp_path / "out" / f"asset.{properties['Key']}"
         assert packed.is_file()
     assert len(allowed) == 2 and not any("*" in resource for resource in allowed)

@@ -8,11 +8,13 @@ from typing import Any
 
 import botocore.session
 import pytest
+from botocore.exceptions import ClientError
 
 from local.functions import REGION
 from local.system import LocalSystem
 from tests.local.cloudformation import Waiting, waiting
 from tests.skill_zips import skill_md, zipped
+from workbench.skills import deployment
 
 BUCKET = "assets-of-a-stack"
 
@@ -80,14 +82,29 @@ def test_a_bad_bundle_fails_the_deployment_with_its_reason(deploy: Any, data: by
 def test_a_missing_bundle_and_a_fault_of_ours_are_answered_too(
     deploy: Any, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "NoSuchKey" in deploy("Create")["Reason"]
-    from workbench.skills import deployment
+    assert "not among the assets" in deploy("Create")["Reason"]
 
     def fail(*_arguments: Any) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(deployment, "_push", fail)
     assert "on our side" in deploy("Create", bundle(unique))["Reason"]
+
+
+def test_permissions_may_take_a_while(deploy: Any, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    push, denied = deployment._push, iter(["AccessDenied", "AccessDeniedException"])
+
+    def push_later(*arguments: Any) -> None:
+        code = next(denied, None)
+        if code is not None:
+            raise ClientError({"Error": {"Code": code}}, "GetObject")
+        push(*arguments)
+
+    monkeypatch.setattr(deployment, "_push", push_later)
+    monkeypatch.setattr(deployment, "PERMISSION_SECONDS", 0)
+    assert deploy("Create", bundle(unique))["Status"] == "SUCCESS"
+    denied = iter(["AccessDenied"] * deployment.TRIES)
+    assert deploy("Create")["Status"] == "FAILED"
 
 
 def test_a_resource_that_goes_withdraws_nothing(api: Any, unique: str, deploy: Any) -> None:

@@ -27,6 +27,8 @@ from workbench.workspace.paths import printable
 # What CloudFormation takes as an answer is 4,096 bytes in all.
 REASON_CHARACTERS = 1_000
 TRIES = 3
+PERMISSION_SECONDS = 5.0
+DENIED, MISSING = ("AccessDenied", "AccessDeniedException"), ("NoSuchKey", "NoSuchBucket")
 
 
 class AnswerLost(Exception):
@@ -39,7 +41,7 @@ def handler(event: Event, _context: Any) -> None:
     reason = ""
     try:
         if event["RequestType"] != "Delete":
-            _push(runtimes.current(), properties)
+            _push_when_allowed(runtimes.current(), properties)
     except WorkbenchError as error:
         reason = error.message
     except Exception:  # noqa: BLE001 - whatever it is, CloudFormation must not wait for an hour
@@ -48,11 +50,22 @@ def handler(event: Event, _context: Any) -> None:
     _answer(event, f"The skill {properties['Name']} was not deployed. {reason}" if reason else "")
 
 
+def _push_when_allowed(runtime: Runtime, properties: Item) -> None:
+    for left in reversed(range(TRIES)):
+        try:
+            return _push(runtime, properties)
+        except ClientError as error:
+            if code_of(error) in MISSING:
+                raise WorkbenchError("Its bundle is not among the assets of the stack.") from None
+            # In a first deployment the role is as new as the request, and IAM takes a while to know of it everywhere.
+            if code_of(error) not in DENIED or not left:
+                raise
+        runtime.clock.sleep(PERMISSION_SECONDS)
+    return None
+
+
 def _push(runtime: Runtime, properties: Item) -> None:
-    try:
-        answer = runtime.clients.s3.get_object(Bucket=properties["Bucket"], Key=properties["Key"])
-    except ClientError as error:
-        raise WorkbenchError(f"Its bundle cannot be read from the assets of the stack ({code_of(error)}).") from None
+    answer = runtime.clients.s3.get_object(Bucket=properties["Bucket"], Key=properties["Key"])
     allowed = runtime.settings.skill_bytes
     # One byte more tells that there is more, without reading it.
     bundle = api.read_bundle(answer["Body"].read(allowed + 1), allowed)
