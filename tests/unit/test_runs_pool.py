@@ -85,9 +85,16 @@ def test_one_that_a_run_has_or_that_is_gone_leaves_its_slot_free(taken: Slot) ->
 
 
 def test_a_silent_one_is_ended_and_replaced() -> None:
-    assert planned(replace(IDLE, seen_at=NOW - 60)) == ([0], [], [0])
+    assert planned(replace(IDLE, seen_at=NOW - pool.SILENT_SECONDS - 1)) == ([0], [], [0])
     never_came = replace(STARTING, started_at=NOW - START_SECONDS - 1)
     assert planned(never_came) == ([0], [], [0])
+
+
+def test_one_that_may_only_be_cut_off_is_not_ended_but_another_comes() -> None:
+    quiet = replace(IDLE, seen_at=NOW - pool.FRESH_SECONDS - 1)
+    assert planned(quiet) == ([], [], [1])
+    # It is back, and one of the two is too many.
+    assert planned(IDLE, replace(STARTING, number=1)) == ([], [1], [])
 
 
 def test_one_that_will_leave_soon_still_serves_while_its_successor_starts() -> None:

@@ -292,7 +292,7 @@ def test_one_that_has_not_been_heard_of_lately_is_not_taken_but_replaced(
 ) -> None:
     warm.keep()
     silent = warm.deaf()
-    warm.change(silent, seenAt=system.runtime.clock.now() - pool.FRESH_SECONDS - 1)
+    warm.change(silent, seenAt=system.runtime.clock.now() - pool.SILENT_SECONDS - 1)
     answer = begin()
     cold = warm.cold()
     warm.until(silent, "gone")

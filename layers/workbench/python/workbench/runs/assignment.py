@@ -12,8 +12,6 @@ import random
 from concurrent.futures import Future
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from workbench.keys import run_key, sandbox_key
 from workbench.logs import logger, measured
 from workbench.operations import Condition, Item, Update, all_of, update
@@ -206,7 +204,7 @@ def ask_for_another(runtime: Runtime) -> None:
 def _note_failure(work: Future[Any]) -> None:
     """The next scheduled round does what this could not ask for."""
     error = work.exception()
-    if isinstance(error, ClientError | BotoCoreError):
-        logger.warning("the pool could not be told", extra={"reason": str(error)})
+    if isinstance(error, Exception):
+        logger.warning("the pool could not be told", exc_info=error)
     elif error is not None:
         raise error

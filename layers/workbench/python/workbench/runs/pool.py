@@ -16,6 +16,8 @@ from workbench.operations import Condition, Item
 
 # A waiting sandbox asks at least every 20 s; the rest is the way there and back.
 FRESH_SECONDS = 30.0
+# Longer than a supervisor tries to reach the route: after a failure of ours, those that waited are not all ended.
+SILENT_SECONDS = 90.0
 # The supervisor leaves by itself after 3.6 to 4 hours; the pool lets it go before that, each at another time.
 LIFE_SECONDS, LIFE_SPREAD = 4 * 3600.0, (0.75, 0.88)
 # A successor is started this long before a sandbox leaves: about what a cold start takes.
@@ -82,6 +84,10 @@ class Slot:
         """Idle, heard of lately, and not due to leave within ``seconds``."""
         fresh = self.seen_at is not None and self.seen_at + FRESH_SECONDS >= now
         return self.state == "idle" and fresh and self.expires_at > now + seconds
+
+    def may_come_back(self, now: float) -> bool:
+        """Idle and not due to leave, and silent for so short a time that it may only have been cut off."""
+        return self.state == "idle" and (self.seen_at or 0.0) + SILENT_SECONDS >= now and self.expires_at > now
 
     def is_starting(self, now: float, seconds: float) -> bool:
         """Asked for at most ``seconds`` ago and not yet heard of."""
@@ -157,8 +163,8 @@ def plan(slots: Iterable[Slot], target: int, most: int, now: float, start_second
         slot = by_number.get(number) or Slot(number)
         if slot.is_starting(now, start_seconds) or slot.may_serve(now, RENEW_SECONDS):
             counted.append(slot)
-        elif slot.may_serve(now, 0):
-            continue  # It still serves, but its successor is due.
+        elif slot.may_come_back(now):
+            continue  # It keeps its slot, but a successor is due: it will leave soon, or has not been heard of lately.
         else:
             if slot.state in WAITING:
                 silent.append(slot)
