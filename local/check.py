@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.selfcheck.facts import Fact
+
+if TYPE_CHECKING:
+    from workbench.runtime import Runtime
 
 FUNCTION = "sandbox_check"
 # A cold task may take a minute and a half to start; the function ends after two.
@@ -51,12 +54,16 @@ def here() -> tuple[dict[str, Any], bool]:
     from local.system import LocalSystem
 
     with LocalSystem().start() as system:
-        answered = _invoke(system.runtime.clients.lambda_, FUNCTION)
-        machine, steps = system.runtime.settings.delete_state_machine, system.runtime.clients.stepfunctions
-        # Stopped under the check's own deletion, the system would complain.
-        while steps.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
-            system.runtime.clock.sleep(0.05)
-        return answered
+        return checked(system.runtime)
+
+
+def checked(runtime: Runtime) -> tuple[dict[str, Any], bool]:
+    """The same of a local system that runs, once the check's conversation is deleted: it may be stopped then."""
+    answered = _invoke(runtime.clients.lambda_, FUNCTION)
+    machine = runtime.settings.delete_state_machine
+    while runtime.clients.stepfunctions.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
+        runtime.clock.sleep(0.05)
+    return answered
 
 
 def deployed(name: str) -> tuple[dict[str, Any], bool]:

@@ -140,19 +140,19 @@ def test_the_self_check_goes_the_usual_way_and_reads_records_of_runs(deployment:
     for action, resource, partitions in _allowed(deployment, "sandbox_check"):
         reached.setdefault(action, set()).add(resource.split(":")[-1] if partitions is None else str(partitions))
     assert reached == {
-        "lambda:InvokeFunction": {"workbench-conversations", "workbench-turns", "workbench-run_code"},
+        "lambda:InvokeFunction": {f"workbench-{name}" for name in ("conversations", "turns", "run_code", POWERLESS)},
         "dynamodb:GetItem": {"['R#*']"},
     }
 
 
-def test_one_tool_invokes_one_function(deployment: Deployment) -> None:
+def test_one_tool_evaluates_javascript(deployment: Deployment) -> None:
     invoked = {
         function: resource
         for function in FOLDERS
         for action, resource, _partitions in _allowed(deployment, function)
         if action == "lambda:InvokeFunction" and resource.endswith(f"-{POWERLESS}")
     }
-    assert set(invoked) == {"run_javascript"}
+    assert set(invoked) == {"run_javascript", "sandbox_check"}
     assert invoked["run_javascript"].endswith(":function:workbench-javascript")
 
 

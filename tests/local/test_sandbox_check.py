@@ -7,17 +7,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-import botocore.session
 import pytest
 
 from local import check, cli
-from local.functions import REGION
 from local.launcher import SandboxProcess
 from local.payload import payload_environment
 from local.system import LocalSystem
 from local.tasks import Process
+from workbench.javascript import evaluator
 from workbench.keys import head_key
 from workbench.selfcheck.facts import Fact
 from workbench.selfcheck.facts import failed as failed_facts
@@ -25,14 +23,6 @@ from workbench.selfcheck.function import Check
 
 MUTANT = Path(__file__).resolve().parents[1] / "sandbox" / "mutant.py"
 UID = 310_000
-
-
-def invoke() -> tuple[dict[str, Any], bool]:
-    """What the function answers to whoever invokes it, and whether that is a failure."""
-    client = botocore.session.get_session().create_client("lambda", region_name=REGION)
-    answer = client.invoke(FunctionName="sandbox_check", Payload=b"{}")
-    made: dict[str, Any] = json.loads(answer["Payload"].read())
-    return made, "FunctionError" in answer
 
 
 def mutant(*guards: str) -> Callable[[str, str, str, Mapping[str, str]], Process]:
@@ -59,10 +49,10 @@ def mutant(*guards: str) -> Callable[[str, str, str, Mapping[str, str]], Process
 
 
 def test_the_real_sandbox_passes_and_no_fact_is_left_out(system: LocalSystem) -> None:
-    answer, failed = invoke()
+    answer, failed = check.checked(system.runtime)
     assert not failed, answer
     found = [Fact(**fact) for fact in answer["facts"]]
-    assert len(found) > 35 and all(fact.ok for fact in found)
+    assert len(found) > 40 and all(fact.ok for fact in found)
     # What is excused says why.
     assert {fact.fact for fact in found if fact.note} <= {
         "the program is one ordinary user",
@@ -80,6 +70,17 @@ def test_the_check_s_conversation_is_removed(system: LocalSystem) -> None:
     assert head is not None and head["status"] == "deleted"
 
 
+def test_where_javascript_is_evaluated_a_missing_limit_fails_the_check(
+    system: LocalSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Check(system.runtime)
+    assert [fact.ok for fact in made._javascript()] == [True] * 6
+    start = evaluator._start
+    monkeypatch.setattr(evaluator, "_start", lambda *command: start(*command, "RLIMIT_NOFILE"))
+    (wrong,) = failed_facts(made._javascript())
+    assert "no file, socket" in wrong.fact and '"socket": "ok"' in wrong.found
+
+
 @pytest.mark.parametrize(
     ("guards", "facts"),
     [
@@ -95,8 +96,8 @@ def test_the_check_s_conversation_is_removed(system: LocalSystem) -> None:
     ids=lambda value: value[0] if value[0].startswith(("step", "call")) else "",
 )
 def test_without_a_guard_the_check_fails_and_names_it(alone: None, guards: list[str], facts: list[str]) -> None:
-    with LocalSystem().start(start_sandbox=mutant("probe", *guards)):
-        answer, failed = invoke()
+    with LocalSystem().start(start_sandbox=mutant("probe", *guards)) as system:
+        answer, failed = check.checked(system.runtime)
     assert failed
     assert answer["errorType"] == "SandboxCheckFailed"
     for fact in facts:
@@ -105,22 +106,22 @@ def test_without_a_guard_the_check_fails_and_names_it(alone: None, guards: list[
 
 def test_the_same_supervisor_with_its_guards_passes(alone: None) -> None:
     """Or the mutants' failures would prove nothing. Its self-report is the only thing that it lacks."""
-    with LocalSystem().start(start_sandbox=mutant()):
-        answer, failed = invoke()
+    with LocalSystem().start(start_sandbox=mutant()) as system:
+        answer, failed = check.checked(system.runtime)
     assert not failed, answer
 
 
 def test_a_sandbox_that_does_not_start_fails_the_check_and_says_why(alone: None) -> None:
-    with LocalSystem().start(sandbox="off"):
-        answer, failed = invoke()
+    with LocalSystem().start(sandbox="off") as system:
+        answer, failed = check.checked(system.runtime)
     assert failed
     assert "- a program runs in a sandbox: expected exit status 0, found SANDBOX_UNAVAILABLE" in answer["errorMessage"]
     assert "started without sandboxes" in answer["errorMessage"]
 
 
 def test_a_supervisor_that_lacks_its_probe_s_report_fails_the_check(alone: None) -> None:
-    with LocalSystem().start(start_sandbox=mutant("probe")):
-        answer, failed = invoke()
+    with LocalSystem().start(start_sandbox=mutant("probe")) as system:
+        answer, failed = check.checked(system.runtime)
     assert failed
     assert "it holds no credentials: the task has no role: expected none, found nothing" in answer["errorMessage"]
 

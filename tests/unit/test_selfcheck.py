@@ -177,6 +177,58 @@ def test_a_program_that_says_something_else_fails_every_fact(said: dict[str, Any
     assert [fact.fact for fact in facts.judge(said, {}, local=True) if fact.ok] == []
 
 
+# As the function that evaluates JavaScript answers.
+ATTEMPTS: dict[str, Any] = {
+    "user": 993,
+    "groups": [],
+    "open": "EMFILE",
+    "socket": "EMFILE",
+    "datagram": "EMFILE",
+    "pipe": "EMFILE",
+    "copy": "EINVAL",
+    "fork": "EAGAIN",
+    "thread": "RuntimeError",
+    "memory": "ENOMEM",
+    "write": "EFBIG",
+    "root": "EPERM",
+    "signal": "ok",
+    "trace": "EPERM",
+    "read": "EPERM",
+    "raise": ["ValueError"] * 3,
+    "core": 0,
+    "seconds": 4,
+    "environment": ["LC_CTYPE", "TZ"],
+    "reuse": "EMFILE",
+}
+
+
+def test_where_javascript_is_evaluated_everything_is_refused() -> None:
+    assert facts.failed(facts.judge_javascript(ATTEMPTS)) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "found"),
+    [
+        *((name, "ok") for name in facts._NOT_HAD),
+        *((name, None) for name in facts._NOT_HAD),
+        *[
+            ("trace", "ok"),
+            ("trace", None),
+            ("read", "ok"),
+            ("raise", ["ValueError", "ok", "ValueError"]),
+            ("raise", []),
+        ],
+        *[("user", 0), ("user", None), ("environment", ["AWS_SESSION_TOKEN", "TZ"]), ("environment", None)],
+    ],
+)
+def test_whatever_can_be_had_there_fails(what: str, found: Any) -> None:
+    assert facts.failed(facts.judge_javascript({**ATTEMPTS, what: found}))
+
+
+def test_a_function_that_answers_nothing_fails_every_fact() -> None:
+    assert [fact.fact for fact in facts.judge_javascript({}) if fact.ok] == []
+
+
 def test_the_program_needs_nothing_but_the_standard_library() -> None:
     tree = ast.parse(Path(program.__file__).read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

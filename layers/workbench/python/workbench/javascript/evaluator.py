@@ -84,6 +84,18 @@ class Evaluator:
             if self._spare is None:
                 self._spare = _Child()
 
+    def attempts(self) -> dict[str, Any]:
+        """What native code could do in a child; see :mod:`workbench.javascript.attempts`."""
+        process = _start("attempts.py", str(_HERE / "child.py"))
+        try:
+            printed, _ = process.communicate(timeout=_START_SECONDS)
+            found: dict[str, Any] = json.loads(printed)
+        except (subprocess.TimeoutExpired, ValueError) as error:
+            process.kill()
+            process.communicate()
+            raise EvaluatorUnavailable(f"The attempts gave no answer: {error!r}") from error
+        return found
+
     def close(self) -> None:
         """End the spare child."""
         with self._guard:
@@ -113,17 +125,7 @@ class _Child:
         engine = importlib.util.find_spec("_quickjs")
         if engine is None or engine.origin is None:
             raise EvaluatorUnavailable("The JavaScript engine is not installed here: install the package quickjs-ng.")
-        command = [sys.executable, "-I", "-S", "-B", str(_HERE / "child.py"), engine.origin, str(_HERE / "prelude.js")]
-        self._process = subprocess.Popen(
-            [*command, str(CHARACTERS)],
-            # Nothing of this process' environment, where the platform keeps credentials.
-            env={"TZ": "UTC0"},
-            cwd="/",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._process = _start("child.py", engine.origin, str(_HERE / "prelude.js"), str(CHARACTERS))
         assert self._process.stdout is not None
         self._output = self._process.stdout.fileno()
         self._buffer, self._received = bytearray(), 0
@@ -180,6 +182,20 @@ class _Child:
             return json.loads(line)
         except (ValueError, RecursionError):
             return None
+
+
+def _start(script: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A process of our own Python that knows nothing of this one."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-B", str(_HERE / script), *arguments],
+        # Nothing of this process' environment, where the platform keeps credentials.
+        env={"TZ": "UTC0"},
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _ending(message: Any, timed_out: bool) -> Outcome:

@@ -19,10 +19,15 @@ _evaluator = Evaluator()
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """``{"code"}`` to ``{"outcome": {...}}`` (fields of :class:`Outcome`) or ``{"unavailable": why}``."""
+    """``{"code"}`` to ``{"outcome": {...}}`` (fields of :class:`Outcome`) or ``{"unavailable": why}``.
+
+    ``{"attempts": true}`` asks instead what native code could do in the place of a program: ``{"attempts": {...}}``.
+    """
     if _IN_LAMBDA in os.environ:
         hide_memory()
     try:
+        if event.get("attempts") is True:
+            return {"attempts": _evaluator.attempts()}
         return {"outcome": asdict(_evaluator.evaluate(event["code"]))}
     except EvaluatorUnavailable as error:
         return {"unavailable": error.message}

@@ -45,6 +45,10 @@ def _is(value: Any) -> Callable[[Any], bool]:
     return lambda found: bool(found == value)
 
 
+def _denied(found: Any) -> bool:
+    return isinstance(found, str) and found in DENIED
+
+
 def _all_denied(found: Any) -> bool:
     values = found.values() if isinstance(found, Mapping) else found
     return bool(values) and all(value in DENIED for value in values)
@@ -55,7 +59,7 @@ def _no_answer(found: Any) -> bool:
 
 
 def _none(found: Any) -> bool:
-    return found == []
+    return bool(found == [])
 
 
 def _sealed(found: Any) -> bool:
@@ -85,8 +89,8 @@ _PROGRAM = (
     _Row("no address is reached, metadata included", ("network", "addresses"), "refused", _all_denied),
     _Row("no name is resolved", ("network", "names"), "no answer", _no_answer),
     _Row("no pair of sockets that could be sent elsewhere", ("network", "pairs"), "refused", _all_denied),
-    _Row("no connection by a raw call", ("network", "connect"), "refused", lambda found: found in DENIED),
-    _Row("no io_uring", ("network", "ring"), "refused", lambda found: found in DENIED),
+    _Row("no connection by a raw call", ("network", "connect"), "refused", _denied),
+    _Row("no io_uring", ("network", "ring"), "refused", _denied),
     _Row("its own processes may talk", ("network", "ownPair"), "ok", _is("ok")),
     _Row("nothing of AWS is in its environment", ("environment", "suspicious"), "none", _none),
     _Row("nothing outside its folders is written", ("files", "outside"), "none", _none),
@@ -94,7 +98,7 @@ _PROGRAM = (
     _Row("the root is read-only", ("files", "readOnlyRoot"), "true", _is(True), _OTHER_MACHINE),
     _Row("what is written lives in memory, without devices or setuid", ("files", "mounts"), "tmpfs, nosuid, nodev",
          _sealed, _OTHER_MACHINE),
-    _Row("no device is made", ("files", "device"), "refused", lambda found: found in DENIED),
+    _Row("no device is made", ("files", "device"), "refused", _denied),
     _Row("no descriptor is inherited", ("files", "descriptors"), "none", _none),
     _Row("no other process is read, the supervisor included", ("others", "read"), "none", _none),
     _Row("no other process is signalled", ("others", "signalled"), "none", _none),
@@ -127,6 +131,30 @@ _SUPERVISOR = (
     _Row("it reaches no address but its own, and no other name", ("reach",), "no answer, not found", _unreached,
          "here the supervisor shares this machine's network, and the program still has none"),
 )  # fmt: skip
+
+
+_NOT_HAD = ("open", "socket", "datagram", "pipe", "copy", "fork", "thread", "memory", "write", "root", "reuse")
+
+
+def _not_had(found: Any) -> bool:
+    return isinstance(found, Mapping) and all(found.get(name) not in ("ok", "is", None) for name in _NOT_HAD)
+
+
+# Not judged: whether it may signal others. In Lambda all processes are one user's, and end with each other.
+_JAVASCRIPT = (
+    _Row("whoever broke out of the JavaScript engine gets no file, socket, process or memory", (), "refused", _not_had),
+    _Row("they cannot trace the process that started it", ("trace",), "refused", _denied),
+    _Row("they cannot read that process' memory", ("read",), "refused", _denied),
+    _Row("they cannot raise a limit", ("raise",), "refused", lambda found: bool(found) and "ok" not in found),
+    _Row("they are not root", ("user",), "not 0", lambda found: isinstance(found, int) and found != 0),
+    _Row("their environment is empty but for zone and locale", ("environment",), "TZ, LC_CTYPE",
+         lambda found: found is not None and set(found) <= {"TZ", "LC_CTYPE"}),
+)  # fmt: skip
+
+
+def judge_javascript(attempts: Mapping[str, Any]) -> list[Fact]:
+    """The facts of where run_javascript evaluates; ``attempts`` are what its function answered. Equal everywhere."""
+    return [_fact(row, attempts, local=False) for row in _JAVASCRIPT]
 
 
 def judge(program: Mapping[str, Any], supervisor: Mapping[str, Any], *, local: bool) -> list[Fact]:

@@ -57,6 +57,9 @@ class Check:
 
     def carry_out(self) -> list[Fact]:
         """Every fact; of a run that gave none, why."""
+        return [*self._sandbox(), *self._javascript()]
+
+    def _sandbox(self) -> list[Fact]:
         try:
             self._ask("conversations", "POST /v1/conversations", body=self._owned(id=self.conversation))
             answer = self._run()
@@ -91,6 +94,14 @@ class Check:
                     f"the run is still {answer['structured']['status']} after {WAIT_SECONDS:.0f} s; check again, and "
                     "look for the reason in the log of the function workflow and in the stopped tasks"
                 )
+
+    def _javascript(self) -> list[Fact]:
+        """What could be done where run_javascript evaluates, by whoever broke out of its engine."""
+        try:
+            answer = self._invoke("javascript", {"attempts": True})
+        except _Refused as refused:
+            return [Fact("JavaScript is evaluated", "an answer", str(refused), ok=False)]
+        return facts.judge_javascript(answer.get("attempts") or {})
 
     def _judge(self, answer: Mapping[str, Any]) -> list[Fact]:
         structured = answer["structured"]
@@ -128,13 +139,19 @@ class Check:
     ) -> dict[str, Any]:
         """The JSON that the function behind a route of the API answers; raises :class:`_Refused` for anything else."""
         event = _event(route, parameters or {}, body, headers or {})
+        payload = self._invoke(function, event)
+        if payload.get("statusCode", 500) >= 300:
+            raise _Refused(f"{route} of the function {function} answered {json.dumps(payload)[:600]}")
+        made: dict[str, Any] = json.loads(payload["body"])
+        return made
+
+    def _invoke(self, function: str, event: Mapping[str, Any]) -> dict[str, Any]:
         name = self._runtime.settings.function_prefix + function
         answer = self._runtime.clients.lambda_.invoke(FunctionName=name, Payload=json.dumps(event).encode())
         payload = json.loads(answer["Payload"].read())
-        if "FunctionError" in answer or payload.get("statusCode", 500) >= 300:
-            raise _Refused(f"{route} of the function {name} answered {json.dumps(payload)[:600]}")
-        made: dict[str, Any] = json.loads(payload["body"])
-        return made
+        if "FunctionError" in answer or not isinstance(payload, dict):
+            raise _Refused(f"the function {name} failed: {json.dumps(payload)[:600]}")
+        return payload
 
 
 class _Refused(Exception):

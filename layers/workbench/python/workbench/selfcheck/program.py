@@ -151,8 +151,9 @@ def others() -> dict[str, Any]:
     read, signalled, traced = [], [], []
     foreign = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if not _mine(folder)]
     for pid in {*foreign, os.getppid()} - {0, os.getpid()}:
-        looks = [partial(_bytes, f"/proc/{pid}/{part}") for part in ("environ", "maps", "auxv")]
-        looks += [partial(os.listdir, f"/proc/{pid}/fd"), partial(os.readlink, f"/proc/{pid}/cwd")]
+        looks: list[Callable[[], object]] = [partial(os.listdir, f"/proc/{pid}/fd")]
+        looks += [partial(_bytes, f"/proc/{pid}/{part}") for part in ("environ", "maps", "auxv")]
+        looks += [partial(os.readlink, f"/proc/{pid}/cwd")]
         if any(attempt(look) == "ok" for look in looks):
             read.append(pid)
         if attempt(os.kill, pid, 0) == "ok":
