@@ -70,7 +70,8 @@ def test_functions_run_one_python_on_one_architecture(deployment: Deployment) ->
         assert function.properties["Runtime"] == "python3.13"
         assert function.properties["Architectures"] == ["arm64"]
         assert function.properties["Handler"] == "handler.handler"
-        assert len(function.properties["Layers"]) == 2
+        # The two that all have; which function has a third is said in test_layers.py.
+        assert len(function.properties["Layers"]) >= 2
 
 
 def test_no_function_outlives_what_a_deletion_waits_for(deployment: Deployment) -> None:
