@@ -120,14 +120,19 @@ def test_words_of_the_query_language_are_words(filled: Path) -> None:
     assert results(filled, "alpha*beta")[0][2] == "alpha beta"
 
 
-def test_a_removed_document_leaves_no_trace_in_the_file() -> None:
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_removed_document_leaves_no_trace_in_the_file(replaced: bool) -> None:
     with new_file() as path:
         add(path, "doc_keep", "Keep", [f"harmless text {n}" for n in range(200)])
         add(path, "doc_secret", "Xylophontitle", ["the passphrase is quixotically zebrafish"] * 50)
-        assert index_file.remove_document(path, "doc_secret")
-        data = path.read_bytes()
-        for word in (b"doc_secret", b"ylophontitle", b"quixotic", b"zebrafish"):
-            assert word not in data
+        words = [b"ylophontitle", b"quixotic", b"zebrafish"]
+        assert all(word in path.read_bytes() for word in words)
+        if replaced:
+            add(path, "doc_secret", "Other", ["nothing"])
+        else:
+            assert index_file.remove_document(path, "doc_secret")
+            words.append(b"doc_secret")
+        assert not any(word in path.read_bytes() for word in words)
         assert len(results(path, "harmless", k=300)) == 200
 
 

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -160,11 +161,13 @@ def _readers(runtime: Runtime, collections: Sequence[str]) -> list[IndexReader |
     missing = list(dict.fromkeys(collections))
     for _ in range(_TRIES):
         pointers = generations.current(runtime, missing)
-        gone = [name for name, generation in pointers.items() if not _open(runtime, name, generation, opened)]
-        if not gone:
-            return [opened.get(name) for name in collections]
+        opening = [partial(_open, runtime, name, generation) for name, generation in pointers.items()]
+        found = dict(zip(pointers, runtime.clients.together(*opening), strict=True))
+        opened |= {name: reader for name, reader in found.items() if reader is not None}
         # Its writer removed that generation meanwhile; the pointer leads to the next one.
-        missing = gone
+        missing = [name for name, reader in found.items() if reader is None]
+        if not missing:
+            return [opened.get(name) for name in collections]
     for reader in opened.values():
         reader.close()
     raise ToolError(
@@ -172,12 +175,11 @@ def _readers(runtime: Runtime, collections: Sequence[str]) -> list[IndexReader |
     )
 
 
-def _open(runtime: Runtime, collection: str, generation: str, opened: dict[str, IndexReader]) -> bool:
+def _open(runtime: Runtime, collection: str, generation: str) -> IndexReader | None:
     try:
-        opened[collection] = runtime.indexes.use(_key(collection, generation), IndexReader)
+        return runtime.indexes.use(_key(collection, generation), IndexReader)
     except FileNotFoundError:
-        return False
-    return True
+        return None
 
 
 # ---------------------------------------------------------------- writing

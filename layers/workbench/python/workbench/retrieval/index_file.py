@@ -70,8 +70,8 @@ def add_document(path: Path, document: str, title: str, passages: Iterable[tuple
     """Add a document of ``(number, place, text)`` passages, in place of what the file has under its id."""
     with _writing(path) as connection:
         _renew(connection)
+        _remove(connection, document)
         connection.execute("BEGIN")
-        _take_out(connection, document)
         _put_in(connection, document, _storable(title), passages)
         connection.execute("COMMIT")
 
@@ -80,15 +80,7 @@ def remove_document(path: Path, document: str) -> bool:
     """Remove a document so that nothing of it is left in the file; False when it was not there."""
     with _writing(path) as connection:
         _renew(connection)
-        connection.execute("BEGIN")
-        there = _take_out(connection, document)
-        if there:
-            # Removed postings stay in the file until they are merged away, and freed pages keep their bytes.
-            connection.execute("INSERT INTO postings(postings) VALUES ('optimize')")
-        connection.execute("COMMIT")
-        if there:
-            connection.execute("VACUUM")
-        return there
+        return _remove(connection, document)
 
 
 @contextmanager
@@ -129,12 +121,13 @@ def _put_in(
     connection.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", facts)
 
 
-def _take_out(connection: sqlite3.Connection, document: str) -> bool:
+def _remove(connection: sqlite3.Connection, document: str) -> bool:
     found = connection.execute("SELECT number, title FROM documents WHERE id = ?", (document,)).fetchone()
     if found is None:
         return False
     number, title = found
     titled = " ".join(tokens(title))
+    connection.execute("BEGIN")
     # An index that keeps no texts must be told what it was given.
     connection.executemany(
         "INSERT INTO postings(postings, rowid, title, body) VALUES ('delete', ?, ?, ?)",
@@ -142,6 +135,10 @@ def _take_out(connection: sqlite3.Connection, document: str) -> bool:
     )
     connection.execute("DELETE FROM passages WHERE row BETWEEN ? AND ?", _rows(number))
     connection.execute("DELETE FROM documents WHERE number = ?", (number,))
+    # Removed postings stay in the file until they are merged away, and freed pages keep their bytes.
+    connection.execute("INSERT INTO postings(postings) VALUES ('optimize')")
+    connection.execute("COMMIT")
+    connection.execute("VACUUM")
     return True
 
 
