@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,12 +12,12 @@ import pytest
 from local.system import LocalSystem
 from tests.local.conftest import Api
 from tests.local.runs.following import SETTINGS, Begin, final, free
-from tests.local.runs.sandbox import PATIENCE_SECONDS, Killed, Launcher, killed_after
+from tests.local.runs.sandbox import PATIENCE_SECONDS, Killed, Launcher, Sandbox, killed_after
 from tests.local.runs.waiting import Asking, Pool, tuned
 from tests.local.talk import Talk, text
 from workbench.clients import counting
 from workbench.keys import run_key, sandbox_key
-from workbench.runs import assignment, idling, keeper, pool, sandbox_route, task_stopped
+from workbench.runs import assignment, idling, keeper, pool, sandbox_route, task_stopped, workflow
 from workbench.table import ConditionFailed
 from workbench.workspace.storage import head as lease
 
@@ -155,7 +155,7 @@ def test_a_question_that_was_held_through_the_assignment_claims_nothing(
 
 
 def test_a_run_waits_for_whoever_writes_with_the_sandbox_it_has(
-    system: LocalSystem, warm: Pool, talk: Talk, begin: Begin, launcher: Launcher
+    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, launcher: Launcher
 ) -> None:
     warm.keep()
     first = warm.waiting()
@@ -209,37 +209,74 @@ def test_with_no_other_warm_one_a_cold_one_is_started(
     free(system, talk)
 
 
-def test_a_claim_that_is_under_way_when_its_sandbox_is_given_up_is_refused(
-    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, threads: ThreadPoolExecutor
+@pytest.fixture
+def slow(system: LocalSystem) -> Iterator[SlowClaim]:
+    """A claim that can be sent and stands still once it has the workspace's lease."""
+    with ThreadPoolExecutor(1, thread_name_prefix="claims") as threads:
+        claim = SlowClaim(system, threads)
+        system.runtime.clients.hook = claim.hook
+        try:
+            yield claim
+        finally:
+            claim.go.set()
+            system.runtime.clients.hook = None
+
+
+class SlowClaim:
+    def __init__(self, system: LocalSystem, threads: ThreadPoolExecutor) -> None:
+        self._system, self._threads = system, threads
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def hook(self, _service: str, operation: str) -> None:
+        # The plan is stored between the lease and the transaction that binds the run.
+        mine = threading.current_thread().name.startswith("claims")
+        if operation == "PutObject" and mine and not self.reached.is_set():
+            self.reached.set()
+            assert self.go.wait(PATIENCE_SECONDS)
+
+    def send(self, sandbox: Sandbox) -> Future[dict[str, Any]]:
+        """Returns when the claim stands still."""
+        body = {"op": "claim", "sandbox": sandbox.id, "secret": sandbox.secret}
+        answer = self._threads.submit(sandbox_route.OPERATIONS["claim"], self._system.runtime, body)
+        assert self.reached.wait(PATIENCE_SECONDS)
+        return answer
+
+
+def test_a_claim_that_is_under_way_when_another_sandbox_gets_the_run_is_refused(
+    system: LocalSystem, warm: Pool, talk: Talk, begin: Begin, slow: SlowClaim
 ) -> None:
     warm.keep()
-    slow = warm.deaf()
-    reached, go = threading.Event(), threading.Event()
-
-    def hook(_service: str, operation: str) -> None:
-        # The claim has the lease and is about to bind the run.
-        if operation == "PutObject" and threading.current_thread().name.startswith("claims") and not reached.is_set():
-            reached.set()
-            assert go.wait(PATIENCE_SECONDS)
-
+    first = warm.deaf()
     answer = begin()
-    warm.until(slow, "assigned")
-    with ThreadPoolExecutor(1, thread_name_prefix="claims") as claiming:
-        system.runtime.clients.hook = hook
-        try:
-            body = {"op": "claim", "sandbox": slow.id, "secret": slow.secret}
-            late = claiming.submit(sandbox_route.OPERATIONS["claim"], system.runtime, body)
-            assert reached.wait(PATIENCE_SECONDS)
-            cold = warm.cold()
-            until(system, lambda: record(system, talk)["awaited"] == cold.id)
-            go.set()
-            assert late.result(timeout=PATIENCE_SECONDS) == {"status": "leave"}
-        finally:
-            go.set()
-            system.runtime.clients.hook = None
+    warm.until(first, "assigned")
+    late = slow.send(first)
+    # The Claim state is tried again with the token that it had.
+    waiting = record(system, talk)
+    with tuned(system, warm_sandboxes=0):
+        workflow.claim(system.runtime, waiting, {"token": waiting["claimToken"]})
+    cold = warm.cold()
+    slow.go.set()
+    assert late.result(timeout=PATIENCE_SECONDS) == {"status": "leave"}
     cold.claimed().finish()
     assert final(answer)["outcome"] == "ok"
     free(system, talk)
+
+
+def test_a_claim_that_takes_long_is_let_be(
+    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, slow: SlowClaim
+) -> None:
+    warm.keep()
+    first = warm.deaf()
+    answer = begin()
+    warm.until(first, "assigned")
+    late = slow.send(first)
+    until(system, lambda: "watchedUntil" not in record(system, talk))
+    slow.go.set()
+    claimed = late.result(timeout=PATIENCE_SECONDS)
+    assert claimed["status"] == "job"
+    first.run, first.session, first.job = claimed["run"], claimed["session"], claimed["job"]
+    first.finish()
+    assert final(answer)["outcome"] == "ok"
 
 
 def test_one_that_is_killed_while_it_waits_is_not_given_a_run(
@@ -273,7 +310,7 @@ def test_one_that_is_killed_right_after_it_was_given_a_run_is_replaced_at_once(
 
 
 def test_one_that_dies_while_the_workspace_is_busy_loses_the_run_and_says_so(
-    system: LocalSystem, warm: Pool, talk: Talk, begin: Begin
+    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin
 ) -> None:
     warm.keep()
     first = warm.waiting()
@@ -471,6 +508,22 @@ def test_a_deployment_without_room_for_tasks_pauses_and_says_why_to_runs(
     warm.keep()
     back = warm.waiting()
     assert warm.kept() == [back.sandbox.id]
+
+
+def test_a_pool_whose_sandboxes_have_all_died_is_filled_again(
+    system: LocalSystem, warm: Pool, launcher: Launcher
+) -> None:
+    with tuned(system, warm_sandboxes=3):
+        warm.keep()
+        dead = [warm.waiting() for _ in range(3)]
+        for each in dead:
+            each.sandbox.task.end()
+        for each in dead:
+            warm.until(each.sandbox, "gone")
+        warm.keep()
+        alive = [warm.waiting().sandbox.id for _ in range(3)]
+        assert sorted(warm.kept()) == sorted(alive)
+        assert launcher.idle
 
 
 def test_a_pool_that_is_turned_off_lets_everybody_leave(

@@ -12,7 +12,7 @@ import random
 from concurrent.futures import Future
 from typing import Any
 
-from workbench.keys import run_key, sandbox_key
+from workbench.keys import head_key, run_key, sandbox_key
 from workbench.logs import logger, measured
 from workbench.operations import Condition, Item, Update, all_of, update
 from workbench.runs import keeper, pool, starter
@@ -37,6 +37,7 @@ class Assignment:
     def __init__(self, runtime: Runtime, record: Item, token: str) -> None:
         self._runtime = runtime
         self._run: str = record["run"]
+        self._conversation: str = record["conversation"]
         self._attempt: int = record["attempt"]
         self._token = token
         self._awaited: str | None = None
@@ -112,11 +113,13 @@ class Assignment:
                 return True
             if item is None or item["state"] == "gone":
                 return False
-            if "busy" in record:
-                # It is there, but somebody writes in the workspace: another sandbox would have to wait as well.
-                return self._leave_to_itself(sandbox)
             if clock.monotonic() >= deadline:
-                return False
+                return self._is_held_up(record) and self._leave_to_itself(sandbox)
+
+    def _is_held_up(self, record: Item) -> bool:
+        """It is there: somebody else writes in the workspace, or the tree that is being pinned is a large one."""
+        head = self._runtime.table.get(head_key(self._conversation))
+        return "busy" in record or bool(head and (head.get("lease") or {}).get("owner") == self._run)
 
     def _leave_to_itself(self, sandbox: str) -> bool:
         """From now on its end is the run's; False when it ended just before."""
