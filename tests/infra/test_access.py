@@ -73,7 +73,8 @@ def asked(alone: None) -> Iterator[tuple[LocalSystem, Asked]]:
             s3.create_bucket(Bucket=ASSETS, CreateBucketConfiguration={"LocationConstraint": REGION})
             s3.put_object(Bucket=ASSETS, Key="brought.zip", Body=zipped({"SKILL.md": skill_md("brought")}))
             _live(_api(system.url), lambda: not _deletions_at_work(system))
-            yield system, asked
+            # A copy: whatever goes on in the background asks on.
+            yield system, set(asked)
 
 
 def test_roles_allow_everything_that_functions_ask(deployment: Deployment, asked: tuple[LocalSystem, Asked]) -> None:
