@@ -7,6 +7,7 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -16,7 +17,8 @@ from tests.local.conftest import Api
 from tests.local.reconciled import DAY_SECONDS, ShiftedClock, reconcile, wait_for_deletions
 from tests.local.runs.sandbox import Killed, killed_after
 from tests.local.talk import Talk
-from workbench.errors import RequestError
+from workbench.conversations import restoring
+from workbench.errors import WorkspaceBusy
 from workbench.http import Request
 from workbench.keys import head_key
 from workbench.operations import Update
@@ -59,6 +61,8 @@ def reconciled(world: LocalSystem, beside: Beside, names: Sequence[str]) -> int:
             for name in names:
                 for step in engine.SWEEPS[name](world.runtime, ""):
                     count += repaired(step.findings)
+                    for note in step.notes:
+                        note()
     finally:
         _who.reset(token)
     return count
@@ -131,10 +135,9 @@ def test_a_write_under_way_while_the_reconciler_works_names_nothing_that_is_gone
     def writer(talk: Talk) -> None:
         _who.set("writer")
         request = Request("PUT", "", "", {"conversation": talk.conversation}, {"path": "b.txt"}, {}, CONTENT)
-        try:
+        # Refused when the reconciler holds the lease at that moment.
+        with suppress(WorkspaceBusy):
             files_api.put_file(world.runtime, request)
-        except RequestError as refused:
-            assert refused.code == "throttled"
 
     class Held(Beside):
         def __call__(self, service: str, operation: str) -> None:
@@ -220,11 +223,22 @@ def test_a_version_that_is_added_between_any_two_requests_is_kept(
 
 
 def test_a_deletion_and_a_restore_between_any_two_requests_are_harmless(
-    world: LocalSystem, api: Api, clock: ShiftedClock
+    world: LocalSystem, api: Api, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind the restore the same bytes are written again, under the same key and the same version number."""
+    """Behind the restore the same bytes are written again, under the same key and the same version number.
+
+    Where the reconciler holds the lease, its request to remove objects may be on its way: the restore has to wait.
+    """
     clock.ahead += 2 * DAY_SECONDS
+    monkeypatch.setattr(restoring, "WAIT_SECONDS", 0.1)
     talks: list[Talk] = []
+    restored: list[int] = []
+
+    def restore(talk: Talk) -> int:
+        status = int(api("POST", f"/v1/conversations/{talk.conversation}/restore").status)
+        if status == 200:
+            talk.put("a.txt", CONTENT)
+        return status
 
     def case(at: int) -> tuple[Beside, int]:
         talk = a_crash_left(world, api)
@@ -232,17 +246,20 @@ def test_a_deletion_and_a_restore_between_any_two_requests_are_harmless(
 
         def begin_anew() -> None:
             assert api("DELETE", f"/v1/conversations/{talk.conversation}").status == 202
-            wait_for_deletions(world)
-            assert api("POST", f"/v1/conversations/{talk.conversation}/restore").status == 200
-            talk.put("a.txt", CONTENT)
+            restored.append(restore(talk))
 
         beside = Beside(at, begin_anew)
-        return beside, reconciled(world, beside, ["workspaces"])
+        count = reconciled(world, beside, ["workspaces"])
+        wait_for_deletions(world)
+        if beside.acted and restored[-1] != 200:
+            assert restore(talk) == 200
+        return beside, count
 
-    at_every_request(case)
+    with changed.settings(world, lease_seconds=600.0):
+        at_every_request(case)
     changed.cold(world)
-    assert {talk.bytes_of("a.txt") for talk in talks} == {CONTENT}
-    assert len(talks) > 6
+    assert {talk.bytes_of("a.txt") for talk in talks[:-1]} == {CONTENT}
+    assert set(restored) == {200, 409}
 
 
 def test_what_was_noted_as_clean_is_looked_at_again_after_a_crash_in_thinning(

@@ -32,11 +32,14 @@ from workbench.operations import ACTIVE, PRESENT, Condition, Item, Update, all_o
 from workbench.runs.items import at_work_key
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
+from workbench.workspace.storage.head import TIDYING
 from workbench.workspace.storage.manifest import PageTable
 
 # One call of a step works this long: well inside the lease, whatever the retries of its last request take.
 SLICE_SECONDS = 20.0
 QUERY_ITEMS = 50
+# The lease may change hands between two tries.
+ENTOMB_TRIES = 3
 # What stays for a restore: the records of the conversation itself, its pinned versions, its artifacts.
 _STAYING = ("META", "HEAD", PINS)
 
@@ -72,27 +75,46 @@ def start(runtime: Runtime, conversation: str, deletion: str, again: str = "") -
 
 
 def _entomb(runtime: Runtime, conversation: str) -> Conversation:
-    now = runtime.clock.now()
-    purge_at = now + runtime.settings.grace_days * DAY_SECONDS
-    # The fence stops whoever is about to commit; a run's lease is taken from it.
-    head = (
-        Update()
-        .set("status", DELETED_STATUS)
-        .set("deletion", ids.random_part("del_"))
-        .set("leaseUntil", 0)
-        .remove("lease")
-        .set("deletedAt", now)
-        .set("purgeAt", purge_at)
-        .add("fence", 1)
-    )
-    meta = Update().set("purgeAt", purge_at)
+    purge_at = runtime.clock.now() + runtime.settings.grace_days * DAY_SECONDS
     try:
-        runtime.table.transact([update(head_key(conversation), head, ACTIVE), update(meta_key(conversation), meta)])
+        entomb(runtime, conversation, purge_at, ids.random_part("del_"))
     except ConditionFailed:
         # Somebody else was faster; what they wrote is answered.
         return load(runtime, conversation)
     audit("conversation.delete", conversation=conversation)
     return load(runtime, conversation)
+
+
+def entomb(runtime: Runtime, conversation: str, purge_at: float, deletion: str) -> None:
+    """The tombstone of an active conversation; raises ConditionFailed when it is deleted already.
+
+    From now on nobody can commit. A run's lease is taken from it; whoever tidies up keeps theirs, because a request to
+    remove objects may be on its way: what they remove must not be written again before that has arrived.
+    """
+    now = runtime.clock.now()
+    for attempt in reversed(range(ENTOMB_TRIES)):
+        for tidying in (False, True):
+            head = Update().set("status", DELETED_STATUS).set("deletion", deletion)
+            head.set("deletedAt", now).set("purgeAt", purge_at)
+            if not tidying:
+                head.set("leaseUntil", 0).remove("lease").add("fence", 1)
+            held = _tidied(runtime, held=tidying)
+            meta = update(meta_key(conversation), Update().set("purgeAt", purge_at))
+            try:
+                runtime.table.transact([update(head_key(conversation), head, all_of(ACTIVE, held)), meta])
+            except ConditionFailed:
+                if tidying and not attempt:
+                    raise
+            else:
+                return
+
+
+def _tidied(runtime: Runtime, *, held: bool) -> Condition:
+    """Somebody holds the lease to tidy up, or nobody does."""
+    since = runtime.clock.now() - runtime.settings.skew_seconds
+    text = "lease.#purpose = :tidying AND leaseUntil >= :since"
+    names, values = {"#purpose": "purpose"}, {":tidying": TIDYING, ":since": since}
+    return Condition(text if held else f"NOT ({text})", names, values)
 
 
 def start_machine(runtime: Runtime, name: str, given: dict[str, Any]) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from workbench import ids, objects
 from workbench.artifacts import retention, store
 from workbench.conversations import deletion
-from workbench.conversations.conversation import DELETED_STATUS
+from workbench.conversations.conversation import DELETED, DELETED_STATUS
 from workbench.conversations.deletion import Hold, NotThisDeletion, holding
 from workbench.conversations.people import NOT_ERASING, person_key
 from workbench.errors import NotFound
@@ -174,13 +175,15 @@ def _erase_conversation(now: Pass, conversation: str) -> bool:
 def _entomb(runtime: Runtime, conversation: str, head: Item) -> None:
     """A tombstone whose grace is over: it is refused, and found by nobody who would restore it."""
     at = runtime.clock.now()
-    change = Update().set("status", DELETED_STATUS).set("purgeAt", at).set("deletedAt", at).add("fence", 1)
-    change.set_if_absent("deletion", ids.random_part("del_"))
     if head["status"] != DELETED_STATUS:
-        change.set("leaseUntil", 0).remove("lease")
+        # Somebody may have deleted it since it was looked at.
+        with suppress(ConditionFailed):
+            deletion.entomb(runtime, conversation, at, ids.random_part("del_"))
+            return
+    change = Update().set("purgeAt", at).set("deletedAt", at).add("fence", 1)
     runtime.table.transact(
         [
-            update(head_key(conversation), change, PRESENT),
+            update(head_key(conversation), change, DELETED),
             update(meta_key(conversation), Update().set("purgeAt", at), PRESENT),
         ]
     )

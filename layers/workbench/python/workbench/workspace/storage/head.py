@@ -17,6 +17,9 @@ from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
 from workbench.workspace.storage.manifest import PageTable
 
+# The purpose of a lease under which objects are removed that no version names.
+TIDYING = "history"
+
 
 class Fenced(Exception):
     """Somebody else took over; nothing that was prepared under the old fence may be committed."""

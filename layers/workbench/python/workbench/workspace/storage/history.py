@@ -22,7 +22,7 @@ from workbench.operations import ACTIVE, Item, Update, all_of, same_base
 from workbench.runtime import Runtime
 from workbench.settings import Settings
 from workbench.table import ConditionFailed
-from workbench.workspace.storage.head import Fenced, Head, acquire, extend, held, read_head, release
+from workbench.workspace.storage.head import TIDYING, Fenced, Head, acquire, extend, held, read_head, release
 from workbench.workspace.storage.kept import Kept
 from workbench.workspace.storage.store import BlobGone
 
@@ -149,7 +149,7 @@ def carry_out(runtime: Runtime, conversation: str, survey: Survey, until: float)
     versions, kept = survey.versions, survey.kept
     if not versions and not survey.unnamed:
         return Thinned(0, 0, finished=True)
-    head = acquire(runtime, conversation, ids.random_part("tidy_"), "history")
+    head = acquire(runtime, conversation, ids.random_part("tidy_"), TIDYING)
     try:
         newer = _newer(runtime, conversation, versions)
         newest = [*versions, *newer][-1]["version"] if versions or newer else 0
