@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from local.system import LocalSystem
+from tests.local import changed
 from tests.local.talk import Talk, text
 
 CALLER = {"user": "ada", "department": "research"}
@@ -259,3 +260,25 @@ def test_a_run_of_another_turn_holds_nothing_up(api: Any, unique: str) -> None:
     assert finish(talk, "cancelled").status == 200
     assert api("GET", f"/v1/runs/{started['structured']['run']}").json["run"]["answer"] is None
     assert finish(other, "cancelled").status == 200
+
+
+@pytest.mark.parametrize("outcome", ["completed", "cancelled"])
+def test_a_write_under_way_when_its_turn_is_finished_is_refused(
+    api: Any, unique: str, system: LocalSystem, outcome: str
+) -> None:
+    talk = Talk.open(api, unique)
+    talk.ok("write_file", path="a.txt", content="before\n")
+    replies: list[Any] = []
+
+    def finish_before_the_commit(_service: str, operation: str) -> None:
+        if operation == "TransactWriteItems" and not replies:
+            replies.append(None)
+            replies[0] = finish(talk, outcome).json
+
+    with changed.hooked(system, finish_before_the_commit):
+        late = talk.send("write_file", {"path": "late.txt", "content": "too late\n"}, call="late")
+    assert (late.status, late.json["error"]["code"]) == (409, "conflict")
+    assert talk.files() == {"a.txt": b"before\n"}
+    # The receipt that went with the reply is still the whole truth.
+    assert [file["path"] for file in replies[0]["receipt"]["files"]] == ["a.txt"]
+    assert talk.api("GET", f"/v1/turns/{talk.turn}/receipt").json["receipt"] == replies[0]["receipt"]

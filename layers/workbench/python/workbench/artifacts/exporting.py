@@ -15,6 +15,7 @@ from workbench.artifacts.items import Stored
 from workbench.artifacts.model import Artifact, Kind, Origin
 from workbench.conversations.conversation import DAY_SECONDS
 from workbench.conversations.people import not_erasing
+from workbench.conversations.turns import STILL_OPEN
 from workbench.errors import ToolError
 from workbench.ids import is_part
 from workbench.keys import artifact_key, head_key, turn_key
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 # Finishing attaches all exports of a turn in one transaction, which takes 100 writes: two for each and a few more.
 EXPORTS_PER_TURN = 48
 VERSIONS_PER_ARTIFACT = 500
-
-# Under these the export fits the turn as it was read: it is open, and the same file was not exported meanwhile.
-STILL_OPEN = Condition("#state = :open", {"#state": "state"}, {":open": "open"})
 
 
 @dataclass(frozen=True)
@@ -201,6 +199,7 @@ def _on_the_record(turn: Turn, entry: dict[str, Any], old: Artifact | None) -> O
     place = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:32]
     kept = {name: value for name, value in entry.items() if name not in ("source", "kind")}
     change = Update().set(("exports", place), kept).add("exportCount", 1)
+    # The export fits the turn as it was read: it is open, and the same file was not exported meanwhile.
     first = Condition("attribute_not_exists(exports.#place)", {"#place": place})
     return update(turn_key(turn.id), change, all_of(STILL_OPEN, first))
 

@@ -14,7 +14,7 @@ from workbench.artifacts import store
 from workbench.artifacts.model import ATTACHED_ORIGINS, Artifact, Version
 from workbench.artifacts.retention import attach
 from workbench.conversations.conversation import DELETED_STATUS, deleted_conflict
-from workbench.conversations.turns import OPEN
+from workbench.conversations.turns import OPEN, STILL_OPEN
 from workbench.errors import Conflict, NotFound
 from workbench.ids import RUN_PREFIX, CallId, TurnId
 from workbench.keys import head_key, turn_key
@@ -30,8 +30,6 @@ OUTCOMES = (COMPLETED, FAILED, CANCELLED)
 # What a reply's text may take of the turn's record, which holds 400 KB in all.
 TEXT_BYTES = 256 * 1024
 TRIES = 8
-
-STILL_OPEN = Condition("#state = :open", {"#state": "state"}, {":open": OPEN})
 
 
 @dataclass(frozen=True)

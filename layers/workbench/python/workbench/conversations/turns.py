@@ -13,9 +13,11 @@ from typing import Any
 from workbench import ids
 from workbench.errors import InvalidRequest, Unauthorized
 from workbench.ids import TurnId
+from workbench.operations import Condition
 from workbench.tools.arguments import nearest
 
 OPEN = "open"
+STILL_OPEN = Condition("#state = :open", {"#state": "state"}, {":open": OPEN})
 
 # One answer for every way a token can be wrong: which of them it was is nobody's business.
 _REFUSED = "The turn or its token is unknown or expired. Open a new turn and send its token as X-Turn-Token."

@@ -16,11 +16,12 @@ from botocore.exceptions import ClientError
 
 from workbench import runtime as runtimes
 from workbench.clients import counting
-from workbench.conversations.turns import verify_token
+from workbench.conversations.turns import STILL_OPEN, verify_token
 from workbench.errors import Conflict, ToolError, ToolThrottled, WorkspaceBusy, is_throttling
 from workbench.http import Event, Request, Response, respond
+from workbench.keys import turn_key
 from workbench.logs import audit, logger
-from workbench.operations import Item, Operation
+from workbench.operations import Item, Operation, check
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed, Contended
 from workbench.tools import catalogue, recording, service
@@ -288,6 +289,8 @@ class _Call:
         operations: list[Operation] = [made.operation()]
         if commit is not None:
             operations += commit.operations()
+            # No write may come behind the reply of its turn, also not one that was under way when it was made.
+            operations.append(check(turn_key(self.asked.call.turn), STILL_OPEN))
         if answer.error is None:
             operations += turn.operations
         operations += seen_operations(turn, self.state.seen, same_sight)
