@@ -305,3 +305,16 @@ def test_a_turns_match_knows_only_its_skills_in_its_versions(api: Any, unique: s
 def test_what_cannot_be_matched(api: Any, body: dict[str, Any]) -> None:
     answer = api("POST", "/v1/skills/match", body)
     assert answer.status in (400, 404) and answer.json["error"]["message"]
+
+
+def test_pushing_and_withdrawing_are_audited_without_contents(
+    api: Any, unique: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    pushed(api, unique, {"secret.txt": "the-contents"}, version="1.0.0")
+    push(api, unique, {"secret.txt": "the-contents"}, version="1.0.0")
+    api("DELETE", f"/v1/skills/{unique}")
+    events = [record for record in caplog.records if getattr(record, "facts", {}).get("skill") == unique]
+    assert [record.getMessage() for record in events] == ["skill.push", "skill.withdraw"]
+    assert all(record.audit for record in events) and "the-contents" not in str([vars(record) for record in events])
+    assert {"version", "sha256", "bytes", "files"} <= events[0].facts.keys()
