@@ -457,7 +457,7 @@ def test_audit_events_say_what_was_done_and_hold_no_contents(api: Any, unique: s
         logger.removeHandler(listener)
     events = [(record.getMessage(), vars(record)["facts"]) for record in heard if vars(record).get("audit")]
     assert [name for name, _facts in events] == ["file.write", "file.write", "approval.asked", "file.delete"]
-    who = {"turn": talk.turn, "callId": "call1"}
+    who = {"by": "ada", "turn": talk.turn, "callId": "call1"}
     assert events[0][1] == {**who, "path": "a.txt", "mode": "0644", "created": True, "bytes": 18}
     assert (events[1][1]["created"], events[3][1]["path"]) == (False, "a.txt")
     said = str([vars(record) for record in heard])

@@ -14,6 +14,7 @@ from workbench import runtime
 from workbench.clients import counting
 from workbench.errors import NotFound
 from workbench.http import Event, Request, Response, respond
+from workbench.logs import acting
 from workbench.runtime import Runtime
 
 TOOL_ROUTE = "POST /v1/turns/{turn}/tools/{tool}"
@@ -109,7 +110,8 @@ def api_function(function: str) -> Callable[[Event, Any], dict[str, Any]]:
         if target not in loaded:
             module, _, name = target.partition(":")
             loaded[target] = getattr(import_module(module), name)
-        return loaded[target](runtime.current(), request)
+        with acting(request.headers.get("x-workbench-user")):
+            return loaded[target](runtime.current(), request)
 
     def handler(event: Event, _context: Any) -> dict[str, Any]:
         with counting() as requests:

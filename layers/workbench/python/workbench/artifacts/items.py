@@ -78,7 +78,7 @@ def meta_item(
     if conversation is not None:
         item["conversation"] = conversation
     if stored.expires is not None:
-        item["ttl"] = int(stored.expires)
+        item["ttl"] = int(stored.expires + billing.LATE_SECONDS)
     if stored.owner:
         item |= {"gsi1pk": f"P#{stored.owner}", "gsi1sk": pk}
     return item

@@ -22,7 +22,7 @@ from workbench.conversations.people import NOT_ERASING, person_key
 from workbench.errors import NotFound
 from workbench.ids import RUN_PREFIX, CallId, TurnId
 from workbench.keys import Key, call_key, head_key, meta_key, run_key, turn_key
-from workbench.logs import audit
+from workbench.logs import PORTAL, audit
 from workbench.operations import PRESENT, Condition, Item, Update, update
 from workbench.runs.items import at_work_key
 from workbench.runs.verdict import stop_run
@@ -52,7 +52,8 @@ def begin(runtime: Runtime, user: str) -> Item:
         except ConditionFailed:
             return begin(runtime, user)
         record = fresh
-        audit("person.erase", erasure=record["erasing"])
+        # Who asked may be the person: the event names nobody.
+        audit("person.erase", by=PORTAL, erasure=record["erasing"])
     start(runtime, user, record["erasing"])
     return record
 

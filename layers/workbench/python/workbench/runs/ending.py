@@ -17,7 +17,7 @@ from workbench.runs.items import FINAL, at_work_key, attempt_is
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed, Contended
 from workbench.tools.answer import Answer
-from workbench.tools.recording import STILL_RUNNING, CallFacts, Record, outcome_of, record
+from workbench.tools.recording import STILL_RUNNING, CallFacts, Record, audit_effects, outcome_of, record
 from workbench.workspace.storage import head as lease
 
 # Where each operation stands in the one transaction, so that a false condition can be told.
@@ -77,6 +77,13 @@ def _give_lease_back(runtime: Runtime, run: Item) -> list[Operation]:
     if head is None or (head.get("lease") or {}).get("owner") != run["run"]:
         return []
     return [update(key, Update().set("leaseUntil", 0).remove("lease"), lease.held(head["fence"]))]
+
+
+def audit(run: Item, answer: Answer) -> None:
+    """Tell of the files that a committed run changed."""
+    call = CallId.parse(run["run"], RUN_PREFIX)
+    assert call is not None
+    audit_effects(call, answer)
 
 
 def clean_up(runtime: Runtime, run: Item) -> None:

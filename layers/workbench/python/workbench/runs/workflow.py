@@ -138,6 +138,8 @@ def commit(runtime: Runtime, record: Item, _event: Mapping[str, Any]) -> None:
         ending.close(runtime, record, answer, _head_operations(record, head, taken), condition)
     except ConditionFailed as failed:
         _close_after_loss(runtime, record, report, failed, condition)
+    else:
+        ending.audit(record, answer)
 
 
 def _is_over(runtime: Runtime, name: str) -> bool:

@@ -20,7 +20,7 @@ from workbench.conversations.turns import STILL_OPEN, verify_token
 from workbench.errors import Conflict, ToolError, ToolThrottled, WorkspaceBusy, is_throttling
 from workbench.http import Event, Request, Response, respond
 from workbench.keys import turn_key
-from workbench.logs import audit, logger
+from workbench.logs import acting, logger
 from workbench.operations import Item, Operation, check
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed, Contended
@@ -67,7 +67,8 @@ def call_tool(runtime: Runtime, name: str, request: Request) -> Response:
         verify_token(state.turn, asked.token, runtime.clock.now())
         head = Head.from_item(asked.call.turn.conversation, state.head)
         call = _Call(runtime, asked, state, head, started, lambda: requests.total)
-        return Response(call.answer())
+        with acting(call.turn_item["caller"]["user"]):
+            return Response(call.answer())
 
 
 class _Stored(Exception):
@@ -361,9 +362,6 @@ class _Call:
         return replace(facts, conversions=tuple(self.bound.conversions), exact=self.tool.exact)
 
     def _audit(self, answer: Answer, wire: dict[str, Any]) -> None:
+        recording.audit_effects(self.asked.call, answer)
         who = {"turn": str(self.asked.call.turn), "callId": self.asked.call.call}
-        for file in answer.effects.get("files", ()):
-            audit("file.write", **who, **file)
-        for path in answer.effects.get("deleted", ()):
-            audit("file.delete", **who, path=path)
         logger.info("tool call", extra={**who, "tool": self._label, "outcome": wire["outcome"], "cost": wire["cost"]})

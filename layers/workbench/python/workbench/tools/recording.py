@@ -16,6 +16,7 @@ from workbench.clock import iso
 from workbench.errors import ToolError
 from workbench.ids import CallId
 from workbench.keys import call_key
+from workbench.logs import audit
 from workbench.operations import Condition, Item, Operation, put
 from workbench.runtime import Runtime
 from workbench.settings import Settings
@@ -146,6 +147,18 @@ def record(answer: Answer, facts: CallFacts, settings: Settings) -> Record:
     key = f"results/{facts.call.turn.conversation}/{facts.call.turn.part}/{facts.call.call}"
     item["answerKey"] = key
     return Record(wire, item, key, body)
+
+
+def audit_effects(call: CallId, answer: Answer) -> None:
+    """One audit event for each file that the call wrote or deleted and each artifact that it stored."""
+    who = {"turn": str(call.turn), "callId": call.call}
+    for file in answer.effects.get("files", ()):
+        audit("file.write", **who, **file)
+    for path in answer.effects.get("deleted", ()):
+        audit("file.delete", **who, path=path)
+    for made in answer.effects.get("artifacts", ()):
+        # Its name is what the model chose.
+        audit("artifact.export", **who, **{fact: made[fact] for fact in ("artifact", "version", "bytes")})
 
 
 def _packed(stored: dict[str, Any]) -> bytes:

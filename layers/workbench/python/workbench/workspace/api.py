@@ -18,6 +18,7 @@ from workbench.clock import iso
 from workbench.errors import InvalidRequest, NotFound, TooLarge
 from workbench.http import Request, Response
 from workbench.keys import version_key
+from workbench.logs import audit
 from workbench.objects import code_of
 from workbench.operations import PRESENT, Item, Operation, check
 from workbench.runtime import Runtime
@@ -118,7 +119,10 @@ def put_file(runtime: Runtime, request: Request) -> Response:
     commit = write(runtime, request.parameters["conversation"], "put_file", stage)
     if upload is not None:
         uploads.discard(runtime, upload)
-    return Response({"version": commit.version, "file": file_facts(staged[-1])})
+    facts = file_facts(staged[-1])
+    written = {fact: facts[fact] for fact in ("path", "mode", "bytes")}
+    audit("file.write", conversation=request.parameters["conversation"], version=commit.version, **written)
+    return Response({"version": commit.version, "file": facts})
 
 
 def list_versions(runtime: Runtime, request: Request) -> Response:
@@ -191,7 +195,9 @@ def restore_version(runtime: Runtime, request: Request) -> Response:
         # The version must still be kept when its blobs are named again.
         return [check(version_key(conversation, number), PRESENT)] if number else []
 
-    return Response({"version": write(runtime, conversation, "restore", stage).version})
+    commit = write(runtime, conversation, "restore", stage)
+    audit("version.restore", conversation=conversation, version=commit.version, restored=number)
+    return Response({"version": commit.version})
 
 
 def file_facts(entry: Entry) -> dict[str, Any]:
