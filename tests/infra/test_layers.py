@@ -123,7 +123,8 @@ def test_a_failed_installation_says_so_and_never_asks_docker(tmp_path: Path, mon
 
 
 def test_every_package_is_pinned_with_hashes() -> None:
-    lines = (layers.DEPENDENCIES / "requirements.txt").read_text().splitlines()
+    files = [(layer / "requirements.txt").read_text() for layer in (layers.DEPENDENCIES, layers.EXTRACTION)]
+    lines = "".join(files).splitlines()
     packages = [line for line in lines if line and not line.startswith((" ", "#"))]
     assert all("==" in line and line.endswith("\\") for line in packages)
     assert "://" not in "\n".join(lines)

@@ -15,6 +15,7 @@ from local.system import LocalSystem
 from tests.documents import docx_of, pdf_of, with_member, xlsx_of
 from tests.local.talk import Talk, text
 from tests.local.uploaded import person, send, upload
+from workbench.errors import TooLarge
 from workbench.ids import DocumentId
 from workbench.keys import collection_key, document_key
 from workbench.knowledge import extracting, removing, store, uploading
@@ -213,11 +214,11 @@ def test_a_file_without_text_is_kept_all_the_same(api: Any, unique: str) -> None
 
 
 def test_names_of_any_kind_are_kept_and_made_fit_for_files(api: Any, unique: str) -> None:
-    name = 'Q1/2026 "Zahlen"\n\u202e🎉 שלום.xlsx'
+    name = 'Q1/2026 "Zahlen"\n\u202e🎉\0 שלום.xlsx'
     document = upload(api, xlsx_of({"A": [["x"]]}), name=name, owner=unique)
     assert document["name"] == name
     artifact = api("GET", f"/v1/artifacts/{document['artifact']}").json["artifact"]
-    assert artifact["name"] == 'Q1_2026 "Zahlen"__🎉 שלום.xlsx'
+    assert artifact["name"] == 'Q1_2026 "Zahlen"__🎉_ שלום.xlsx'
     assert api("GET", f"/v1/artifacts/{document['artifact']}/versions/1/content").status == 200
 
 
@@ -462,6 +463,38 @@ def test_a_collection_removed_during_an_upload_takes_the_upload_along(
         uploading.upload(runtime, wish(unique))
     (begun,) = announced
     assert not any(stored(system, unique, begun.artifact).values())
+
+
+def test_an_index_that_is_busy_or_full_is_not_waited_for_twice(
+    unique: str, system: LocalSystem, monkeypatch: pytest.MonkeyPatch, read_here: None
+) -> None:
+    def busy(*_arguments: Any) -> None:
+        raise TooLarge("full")
+
+    def waits(*_arguments: Any) -> None:
+        raise AssertionError("it never knew of the document")
+
+    monkeypatch.setattr("workbench.knowledge.uploading.index.add", busy)
+    monkeypatch.setattr("workbench.knowledge.removing.index.remove", waits)
+    with pytest.raises(TooLarge):
+        uploading.upload(system.runtime, wish(unique))
+    assert stored(system, unique)["items"] == ["META"]
+
+
+def test_why_an_upload_failed_is_told_even_when_nothing_can_be_cleared_away(
+    api: Any, unique: str, system: LocalSystem, monkeypatch: pytest.MonkeyPatch, read_here: None
+) -> None:
+    def fail(*_arguments: Any, **_more: Any) -> bool:
+        raise OSError("nor this")
+
+    upload(api, owner=unique, collection=unique)
+    with monkeypatch.context() as broken:
+        broken.setattr("workbench.knowledge.uploading.index.add", lambda *_: (_ for _ in ()).throw(TooLarge("full")))
+        broken.setattr("workbench.knowledge.removing.clear_away", fail)
+        with pytest.raises(TooLarge):
+            uploading.upload(system.runtime, wish(unique))
+    assert len(api("GET", f"/v1/documents?collection={unique}").json["documents"]) == 1
+    assert upload(api, owner=unique, collection=unique)["passages"] == 1
 
 
 def test_an_index_that_refuses_leaves_nothing_of_the_document(

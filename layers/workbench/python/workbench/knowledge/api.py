@@ -234,7 +234,8 @@ def _media_type(value: Any, name: str) -> tuple[str, str | None]:
     charsets = [
         text.partition("=")[2].strip("\"' ") for text in parameters if text.strip().lower().startswith("charset=")
     ]
-    return model.check_media_type(bare), next(iter(charsets), None)
+    charset = next(iter(charsets), None)
+    return model.check_media_type(bare), charset if is_part(charset) else None
 
 
 def _data(runtime: Runtime, body: Mapping[str, Any]) -> tuple[str | None, bytes]:

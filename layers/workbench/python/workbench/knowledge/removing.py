@@ -46,24 +46,28 @@ def remove_document(runtime: Runtime, document: Document) -> bool:
     return True
 
 
-def give_up(runtime: Runtime, document: DocumentId, artifact: str) -> bool:
-    """Clear away a document that was begun and not finished; False when it is ready after all."""
+def give_up(runtime: Runtime, document: DocumentId, artifact: str, *, indexed: bool = True) -> bool:
+    """Clear away a document that was begun and not finished; False when it is ready after all.
+
+    ``indexed`` False spares the waiting for an index that never knew of it.
+    """
     try:
         runtime.table.update(document_key(document), Update().set("state", REMOVING), in_state(PENDING))
     except ConditionFailed:
         item = runtime.table.get(document_key(document))
         if item is not None and item["state"] == READY:
             return False
-    clear_away(runtime, document, artifact)
+    clear_away(runtime, document, artifact, indexed=indexed)
     return True
 
 
-def clear_away(runtime: Runtime, document: DocumentId, artifact: str) -> bool:
+def clear_away(runtime: Runtime, document: DocumentId, artifact: str, *, indexed: bool = True) -> None:
     """Take a hidden document out of the index, remove what it holds, then its record; repeatable."""
-    # Without its collection there is no index either.
-    with suppress(NotFound):
-        index.remove(runtime, document.collection, document)
-    existed = store.remove_contents(runtime, document, artifact)
+    if indexed:
+        # Without its collection there is no index either.
+        with suppress(NotFound):
+            index.remove(runtime, document.collection, document)
+    store.remove_contents(runtime, document, artifact)
     operations = [delete(document_key(document))]
     operations.append(
         update(collection_key(document.collection), Update().take("unfinished", {document.part}), PRESENT)
@@ -72,7 +76,6 @@ def clear_away(runtime: Runtime, document: DocumentId, artifact: str) -> bool:
         runtime.table.transact(operations)
     except ConditionFailed:
         runtime.table.delete_many([document_key(document)])
-    return existed
 
 
 def repair(runtime: Runtime, collection: Collection, most: int = CLEARED_AT_ONCE) -> int:

@@ -16,7 +16,7 @@ from workbench.artifacts import billing, items, model
 from workbench.artifacts import store as artifact_store
 from workbench.artifacts.items import Stored
 from workbench.conversations.people import being_erased, not_erasing, person_key
-from workbench.errors import Conflict, Forbidden
+from workbench.errors import Conflict, Forbidden, RequestError, WorkbenchError
 from workbench.ids import DocumentId
 from workbench.keys import collection_key, document_key
 from workbench.knowledge import extracting, names, passages, removing, store
@@ -33,6 +33,7 @@ from workbench.knowledge.model import (
     passages_key,
     reserved,
 )
+from workbench.logs import logger
 from workbench.operations import ABSENT, Condition, Item, Operation, Update, put, update
 from workbench.retrieval import index
 from workbench.runtime import Runtime
@@ -62,9 +63,9 @@ class Wish:
     upload: str | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Begun:
-    """A document that is announced: what every later step needs of it."""
+    """A document that is announced: what every later step needs of it, and whether the index may know of it."""
 
     id: DocumentId
     artifact: str
@@ -72,6 +73,7 @@ class _Begun:
     payer: str
     at: float
     collection: Collection
+    indexed: bool = False
 
 
 def upload(runtime: Runtime, wish: Wish) -> Document:
@@ -80,17 +82,27 @@ def upload(runtime: Runtime, wish: Wish) -> Document:
     Raises Forbidden (somebody else's collection), Conflict, Unreadable, and what the index refuses, leaving nothing.
     """
     collection = _collection(runtime, wish)
-    read = extracting.extract(wish.data, wish.media_type, wish.charset, wish.name)
+    read = extracting.extract(wish.data, wish.media_type, wish.charset, names.file_name(wish.name))
     begun = _announce(runtime, wish, collection)
     try:
         return _publish(runtime, wish, begun, read)
     except Exception:
-        if not removing.give_up(runtime, begun.id, begun.artifact):
-            # The answer to the last write was lost, the write was not.
-            found = store.load_document(runtime, begun.id)
-            if found is not None:
-                return found[1]
-        raise
+        document = _give_up(runtime, begun)
+        if document is None:
+            raise
+        return document
+
+
+def _give_up(runtime: Runtime, begun: _Begun) -> Document | None:
+    """Clear away what was stored; the document when it stands after all, because only an answer was lost."""
+    try:
+        if removing.give_up(runtime, begun.id, begun.artifact, indexed=begun.indexed):
+            return None
+        found = store.load_document(runtime, begun.id)
+    except Exception:  # noqa: BLE001 - why the upload failed is what its sender has to hear
+        logger.exception("a failed upload is left to be cleared away", extra={"document": str(begun.id)})
+        return None
+    return found[1] if found else None
 
 
 # ---------------------------------------------------------------- whose collection
@@ -108,7 +120,10 @@ def _collection(runtime: Runtime, wish: Wish) -> Collection | None:
         raise _not_theirs(name)
     if not found.active:
         raise Conflict("This collection is being removed. Upload to another one, or try again later.")
-    removing.repair(runtime, found)
+    try:
+        removing.repair(runtime, found)
+    except WorkbenchError as error:
+        logger.info("left to be cleared away later", extra={"collection": name, "reason": error.code})
     return found
 
 
@@ -246,7 +261,7 @@ def _publish(runtime: Runtime, wish: Wish, begun: _Begun, read: Extracted) -> Do
         partial(_put, runtime, passages_key(begun.id), stored, "application/json"),
     )
     if read.passages:
-        index.add(runtime, begun.id.collection, begun.id, wish.name, read.passages)
+        _index(runtime, wish, begun, read)
     facts: Item = {
         "state": READY,
         "mediaType": read.media_type,
@@ -266,6 +281,16 @@ def _publish(runtime: Runtime, wish: Wish, begun: _Begun, read: Extracted) -> Do
     if wish.upload is not None:
         uploads.discard(runtime, wish.upload)
     return Document.from_item(_pending(begun, wish) | facts)
+
+
+def _index(runtime: Runtime, wish: Wish, begun: _Begun, read: Extracted) -> None:
+    begun.indexed = True
+    try:
+        index.add(runtime, begun.id.collection, begun.id, wish.name, read.passages)
+    except RequestError:
+        # Busy or full: the index says so before it changes anything.
+        begun.indexed = False
+        raise
 
 
 def _put(runtime: Runtime, key: str, data: bytes, media_type: str) -> None:
