@@ -136,13 +136,15 @@ def test_a_child_is_told_nothing_of_its_parent(monkeypatch: pytest.MonkeyPatch) 
     from workbench.javascript.evaluator import Evaluator
 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
+    # In Lambda, Python itself does not start without it.
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/var/lang/lib")
     evaluator = Evaluator()
     evaluator.prepare()
     try:
         assert evaluator._spare is not None
         assert evaluator._spare.wait_until_ready()
         there = Path(f"/proc/{evaluator._spare._process.pid}")
-        assert (there / "environ").read_bytes() == b"TZ=UTC0\0"
+        assert (there / "environ").read_bytes() == b"TZ=UTC0\0LD_LIBRARY_PATH=/var/lang/lib\0"
         assert b"canary" not in (there / "cmdline").read_bytes()
         assert sorted(path.name for path in (there / "fd").iterdir()) == ["0", "1", "2"]
         assert (there / "cwd").readlink() == Path("/")

@@ -26,6 +26,7 @@ CHARACTERS = 4_000
 MEMORY_MB = 128
 
 _HERE = Path(__file__).parent
+_KEPT = ("LD_LIBRARY_PATH",)
 _START_SECONDS = 5.0
 _READ_BYTES = 65_536
 # Both texts at their longest, each character escaped, and some 4,000 messages around them.
@@ -188,8 +189,8 @@ def _start(script: str, *arguments: str) -> subprocess.Popen[bytes]:
     """A process of our own Python that knows nothing of this one."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-B", str(_HERE / script), *arguments],
-        # Nothing of this process' environment, where the platform keeps credentials.
-        env={"TZ": "UTC0"},
+        # Of this process' environment, where the platform keeps credentials, only where Python's own library lies.
+        env={"TZ": "UTC0", **{name: os.environ[name] for name in _KEPT if name in os.environ}},
         cwd="/",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -147,8 +147,8 @@ _JAVASCRIPT = (
     _Row("they cannot read that process' memory", ("read",), "refused", _denied),
     _Row("they cannot raise a limit", ("raise",), "refused", lambda found: bool(found) and "ok" not in found),
     _Row("they are not root", ("user",), "not 0", lambda found: isinstance(found, int) and found != 0),
-    _Row("their environment is empty but for zone and locale", ("environment",), "TZ, LC_CTYPE",
-         lambda found: found is not None and set(found) <= {"TZ", "LC_CTYPE"}),
+    _Row("their environment is empty but for zone, locale and library path", ("environment",), "three names at most",
+         lambda found: found is not None and set(found) <= {"TZ", "LC_CTYPE", "LD_LIBRARY_PATH"}),
 )  # fmt: skip
 
 
