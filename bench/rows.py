@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench import calculations, calls, cold_import, edits, memory, reads, retrieval, runs, searches, trees, writes
+from bench import (
+    calculations,
+    calls,
+    cold_import,
+    edits,
+    javascript,
+    memory,
+    reads,
+    retrieval,
+    runs,
+    searches,
+    trees,
+    writes,
+)
 from bench.measure import Row
 
 
@@ -23,6 +36,7 @@ def all_rows() -> dict[str, Callable[[], Row]]:
         "run_code: `pass` through the supervisor": runs.overhead,
         "run_code: claim by a warm sandbox": runs.claim,
         "run_code: the whole tool call, cold": runs.whole_call,
+        "run_javascript: a few lines (node -e)": javascript.against_node,
         "mount and scan back 2,000 files, 20 MiB": trees.against_tar,
         "supervisor memory, endless output": memory.endless_output,
         "TF-IDF query, 10,000 passages": retrieval.tfidf_query,
