@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from workbench.semver import BadVersion, Version, latest
+from workbench.semver import BadVersion, Version
 
 
 def test_the_order_of_the_standard() -> None:
@@ -14,7 +14,7 @@ def test_the_order_of_the_standard() -> None:
     ordered = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11"]
     ordered += ["1.0.0-rc.1", "1.0.0", "2.0.0", "2.1.0", "2.1.1", "2.10.0", "10.0.0"]
     assert all(Version(one) < Version(other) for one, other in pairwise(ordered))
-    assert latest(reversed(ordered)) == "10.0.0" and latest([]) is None
+    assert max(reversed(ordered), key=Version) == "10.0.0"
 
 
 @pytest.mark.parametrize(

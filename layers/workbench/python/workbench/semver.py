@@ -7,7 +7,6 @@ The order is Semantic Versioning's (2.0.0, section 11). People also write ``1``,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import total_ordering
 
 VERSION_CHARACTERS = 64
@@ -62,8 +61,3 @@ class Version:
         parts = self.label.split(".") if self.label else []
         order = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
         return self.numbers, not self.label, order, self._build
-
-
-def latest(versions: Iterable[str]) -> str | None:
-    """The latest of ``versions``, as it was written; None when there is none."""
-    return max(versions, key=Version, default=None)

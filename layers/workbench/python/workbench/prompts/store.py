@@ -67,14 +67,14 @@ def choose(
     before = runtime.table.get(choice_key(conversation, experiment)) if conversation else None
     items = _resolve(runtime, candidates, before)
     for candidate, item in zip(candidates, items, strict=True):
-        if before is not None and candidate.weight > 0 and is_choice(before, item):
+        if before is not None and candidate.weight > 0 and _is_choice(before, item):
             return item
     # The same place for the same conversation: two first requests at once come to the same choice.
     place = place_of(f"{conversation}\n{experiment}") if conversation else chance
     return items[split([candidate.weight for candidate in candidates], place)]
 
 
-def is_choice(kept: Item, item: Item) -> bool:
+def _is_choice(kept: Item, item: Item) -> bool:
     """True when what is kept of a conversation's choice names this version."""
     return bool(kept["name"] == item["name"] and Version(kept["version"]) == Version(item["version"]))
 

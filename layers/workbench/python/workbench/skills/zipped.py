@@ -28,7 +28,6 @@ from workbench.skills.skill_file import BadSkill
 
 # Entries beyond the files: folders, and what file managers leave.
 ENTRIES = 5 * FILES
-ZIP_TYPE = "application/zip"
 
 _UNIX = 3
 _ENCRYPTED, _UTF8 = 0x1, 0x800
