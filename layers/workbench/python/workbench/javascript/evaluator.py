@@ -129,6 +129,8 @@ class _Child:
         self._process = _start("child.py", engine.origin, str(_HERE / "prelude.js"), str(CHARACTERS))
         assert self._process.stdout is not None
         self._output = self._process.stdout.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._output, select.POLLIN)
         self._buffer, self._received = bytearray(), 0
 
     def wait_until_ready(self) -> bool:
@@ -171,7 +173,7 @@ class _Child:
     def _message(self, deadline: float) -> Any:
         """The next message; None at the end of the output or of the time, and for what is no message."""
         while (end := self._buffer.find(b"\n")) < 0:
-            ready, _, _ = select.select([self._output], [], [], max(0.0, deadline - time.monotonic()))
+            ready = self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
             data = os.read(self._output, _READ_BYTES) if ready else b""
             self._received += len(data)
             if not data or self._received > _ANSWER_BYTES:
