@@ -125,6 +125,7 @@ TAKE_UPLOADS = (
     items("TakeUploads", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(UPLOADS,)),
     workspace_objects("ReadUploads", "s3:GetObject", "s3:DeleteObject", under=("tmp/uploads",)),
 )
+INDEXES = workspace_objects("Indexes", "s3:GetObject", "s3:PutObject", "s3:DeleteObject", under=("indexes",))
 ARTIFACT_ITEMS = items("ArtifactItems", *READ_ITEMS, of=(ARTIFACTS,))
 READ_ARTIFACTS = (artifact_objects("ReadArtifacts", "s3:GetObject"), LIST_ARTIFACTS)
 DOCUMENT_ITEMS = items("DocumentItems", "dynamodb:BatchGetItem", of=(COLLECTIONS,))
@@ -281,7 +282,7 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         document_objects("ReadPassages", "s3:GetObject"),
         LIST_ARTIFACTS,
         LIST_VERSIONS,
-        workspace_objects("Indexes", "s3:GetObject", "s3:PutObject", "s3:DeleteObject", under=("indexes",)),
+        INDEXES,
         LIST_WORKSPACES,
         *TAKE_UPLOADS,
     ),
@@ -381,6 +382,15 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         workspace_objects(
             "RemoveWhatNothingNames", "s3:DeleteObject", under=("conversations", "results", "indexes", "skills")
         ),
+        # Uploads and removals of documents that a crash left half done.
+        items(
+            "AbandonedDocuments",
+            "dynamodb:UpdateItem",
+            "dynamodb:DeleteItem",
+            "dynamodb:BatchWriteItem",
+            of=(COLLECTIONS, PEOPLE, DEPARTMENTS),
+        ),
+        INDEXES,
         LIST_ARTIFACTS,
         LIST_VERSIONS,
         Grant(

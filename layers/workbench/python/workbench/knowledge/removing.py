@@ -78,26 +78,27 @@ def clear_away(runtime: Runtime, document: DocumentId, artifact: str, *, indexed
         runtime.table.delete_many([document_key(document)])
 
 
-def repair(runtime: Runtime, collection: Collection, most: int = CLEARED_AT_ONCE) -> int:
-    """Finish what crashes left of a collection: uploads that were abandoned, removals that were begun.
-
-    Returns how many. A removal at work at this moment may be among them, which harms neither.
-    """
+def abandoned(runtime: Runtime, collection: Collection) -> list[Item]:
+    """The items of documents whose upload or removal a crash left unfinished; one request, none where nothing is."""
     keys = [document_key(DocumentId(collection.id, part)) for part in sorted(collection.unfinished)]
-    if not keys:
-        return 0
-    found = runtime.table.get_many(keys)
-    gone = [key[1].removeprefix("DOC#") for key in keys if key not in found]
-    if gone:
-        runtime.table.update(collection_key(collection.id), Update().take("unfinished", set(gone)), PRESENT)
-    old = [item for item in found.values() if _is_abandoned(item, runtime.clock.now())]
-    for item in old[:most]:
+    found = runtime.table.get_many(keys) if keys else {}
+    now = runtime.clock.now()
+    return [item for item in found.values() if _is_abandoned(item, now)]
+
+
+def repair(runtime: Runtime, collection: Collection, most: int = CLEARED_AT_ONCE) -> int:
+    """Clear away what :func:`abandoned` finds, at most so many; returns how many.
+
+    A removal at work at this moment may be among them, which harms neither.
+    """
+    found = abandoned(runtime, collection)[:most]
+    for item in found:
         document = DocumentId(collection.id, item["SK"].removeprefix("DOC#"))
         if item["state"] == PENDING:
             give_up(runtime, document, item["artifact"])
-        elif item["state"] == REMOVING:
+        else:
             clear_away(runtime, document, item["artifact"])
-    return len(old[:most])
+    return len(found)
 
 
 def _is_abandoned(item: Item, now: float) -> bool:
@@ -109,7 +110,7 @@ def _is_abandoned(item: Item, now: float) -> bool:
 
 def hide_collection(runtime: Runtime, collection: Collection) -> None:
     """From this write on nobody can use the collection or anything in it, or add to it."""
-    change = Update().set("status", REMOVING)
+    change = Update().set("status", REMOVING).set_if_absent("removingAt", runtime.clock.now())
     same = Condition("serial = :serial", {}, {":serial": collection.serial})
     try:
         runtime.table.transact(

@@ -199,8 +199,8 @@ def _announcement(begun: _Begun, wish: Wish, *, made: bool) -> list[Operation]:
             "bytes": 0,
             "unfinished": {part},
         }
-        if collection.owner.kind == "person":
-            item |= {"gsi1pk": collection.owner.partition, "gsi1sk": pk}
+        # A person's are found when everything of theirs is erased; all are, when remains are looked for.
+        item |= {"gsi1pk": collection.owner.partition, "gsi1sk": pk}
         pointer_pk, pointer_sk = collection.owner.pointer(collection.id)
         operations.append(put(item, ABSENT))
         operations.append(put({"PK": pointer_pk, "SK": pointer_sk, "at": begun.at}))

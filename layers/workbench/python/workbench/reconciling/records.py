@@ -15,7 +15,7 @@ from workbench.conversations.conversation import DELETED_STATUS
 from workbench.conversations.people import person_key
 from workbench.keys import Key, head_key, meta_key, run_key
 from workbench.operations import Item
-from workbench.reconciling import artifacts, orphans, runs
+from workbench.reconciling import artifacts, collections, orphans, runs
 from workbench.reconciling.findings import Finding, Step, stalled_before, today
 from workbench.runs.items import at_work_key
 from workbench.runtime import Runtime
@@ -32,6 +32,7 @@ def sweep(runtime: Runtime, after: str) -> Iterator[Step]:
             *conversations(runtime, keys),
             *artifacts.look(runtime, _ids(keys, "A#", "META")),
             *people(runtime, keys),
+            *collections.look(runtime, _ids(keys, "COL#", "META")),
         ]
         yield Step(json.dumps(following), found)
 
