@@ -41,6 +41,7 @@ from moto.dynamodb.parsing import ast_nodes, expressions
 from moto.dynamodb.responses import DynamoHandler
 from moto.s3.exceptions import S3ClientError
 from moto.s3.responses import S3Response
+from moto.s3.utils import _VersionedKeyStore
 
 from local.functions import PAYLOAD_BYTES, FunctionMissing
 
@@ -522,6 +523,26 @@ def objects_are_decided_one_at_a_time(patches: Patches) -> None:
         return respond
 
     patches.wrap(S3Response, "key_response", wrapper)
+
+
+@_adaptation
+def listings_pass_over_what_goes(patches: Patches) -> None:
+    """moto lists a bucket key by key and fails when another thread removes one of them for good meanwhile. In S3 a
+    listing shows such a key or does not.
+    """
+
+    def lists(self: Any) -> Iterator[tuple[str, list[Any]]]:
+        yield from ((key, versions) for key, versions in self._self_iterable().items() if versions)
+
+    def items(self: Any) -> Iterator[tuple[str, Any]]:
+        yield from ((key, versions[-1]) for key, versions in lists(self))
+
+    def values(self: Any) -> Iterator[Any]:
+        yield from (versions[-1] for _key, versions in lists(self))
+
+    for name, function in (("lists", lists), ("items", items), ("values", values)):
+        patches.replace(_VersionedKeyStore, name, function)
+        patches.replace(_VersionedKeyStore, f"iter{name}", function)
 
 
 @_adaptation

@@ -30,6 +30,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType, Item
 from moto.dynamodb.models.table import Table
 from moto.s3.models import S3Backend
+from moto.s3.utils import _VersionedKeyStore
 from moto.stepfunctions.models import StateMachine
 from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
 from moto.stepfunctions.parser.asl.utils import boto_client
@@ -543,6 +544,29 @@ def test_objects_are_decided_one_at_a_time(lab: Lab, both: Both, monkeypatch: py
         return outcomes.count(None)
 
     assert both("objects_are_decided_one_at_a_time", probe) == (2, 1)
+
+
+def test_listings_pass_over_what_goes(lab: Lab, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = _VersionedKeyStore._self_iterable
+
+    def probe() -> list[str | None]:
+        prefix = lab.name()
+
+        def copied_before_another_goes(self: Any) -> dict[str, Any]:
+            keys = copied(self)
+            dict.pop(self, f"{prefix}/goes", None)
+            return keys
+
+        def outcome(listing: Callable[..., Any]) -> str | None:
+            for name in ("goes", "stays"):
+                lab.s3.put_object(Bucket="lab-bucket", Key=f"{prefix}/{name}", Body=b"x")
+            with monkeypatch.context() as patch:
+                patch.setattr(_VersionedKeyStore, "_self_iterable", copied_before_another_goes)
+                return code_of(lambda: listing(Bucket="lab-bucket", Prefix=prefix))
+
+        return [outcome(lab.s3.list_objects_v2), outcome(lab.s3.list_object_versions)]
+
+    assert both("listings_pass_over_what_goes", probe) == (["KeyError", "TypeError"], [None, None])
 
 
 def test_tags_can_be_emptied(lab: Lab, both: Both) -> None:
