@@ -7,6 +7,7 @@ is removed by a rule for such markers. Only what our rules use is understood: an
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,12 +27,13 @@ UNDERSTOOD = {
 
 @dataclass
 class Version:
-    """One version or delete marker of a key. Times are days since the test's first midnight."""
+    """One version or delete marker of a key. Times are days since some midnight UTC."""
 
     created: float
     marker: bool = False
     tags: dict[str, str] = field(default_factory=dict)
     noncurrent_since: float | None = None
+    id: str = ""
 
 
 class Bucket:
@@ -80,6 +82,27 @@ class Bucket:
         self._advance(at)
         return sum(not version.marker for version in self._objects.get(key, []))
 
+    def load(self, objects: dict[str, list[Version]]) -> None:
+        """Take over what a real bucket holds."""
+        self._objects = {key: list(versions) for key, versions in objects.items()}
+        for versions in self._objects.values():
+            for older, newer in itertools.pairwise(versions):
+                older.noncurrent_since = newer.created
+
+    def pass_midnight(self, midnight: float) -> dict[str, list[Version]]:
+        """Apply the rules once; what is left by key, with markers that have no id where they are new."""
+        self._run(midnight)
+        return self._objects
+
+    def aborts_uploads_after(self) -> list[int]:
+        """The days after which each rule aborts uploads that nobody completed."""
+        rules = [
+            rule["AbortIncompleteMultipartUpload"]
+            for rule in self._rules
+            if "Prefix" not in rule and "AbortIncompleteMultipartUpload" in rule
+        ]
+        return [int(rule["DaysAfterInitiation"]) for rule in rules]
+
     def traces(self, at: float) -> list[str]:
         """Keys of which anything is left, markers included."""
         self._advance(at)
@@ -111,7 +134,7 @@ class Bucket:
             return
         noncurrent = rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays")
         if noncurrent is not None:
-            gone = [v for v in self._matching(rule, key) if _due(v.noncurrent_since, noncurrent, midnight)]
+            gone = [v for v in self._matching(rule, key) if is_due(v.noncurrent_since, noncurrent, midnight)]
             self._objects[key] = [version for version in self._objects[key] if version not in gone]
         self._expire_current(rule, key, midnight)
         if rule.get("ExpiredObjectDeleteMarker") and all(version.marker for version in self._objects[key]):
@@ -120,7 +143,7 @@ class Bucket:
     def _expire_current(self, rule: dict[str, Any], key: str, midnight: float) -> None:
         days = rule.get("ExpirationInDays")
         current = [version for version in self._matching(rule, key) if version is self._objects[key][-1]]
-        if days is None or not current or current[0].marker or not _due(current[0].created, days, midnight):
+        if days is None or not current or current[0].marker or not is_due(current[0].created, days, midnight):
             return
         if self._versioned:
             self._add(key, Version(midnight, marker=True))
@@ -135,5 +158,5 @@ class Bucket:
                 yield version
 
 
-def _due(since: float | None, days: int, midnight: float) -> bool:
+def is_due(since: float | None, days: int, midnight: float) -> bool:
     return since is not None and math.ceil(since + days) <= midnight
