@@ -12,7 +12,7 @@ import pytest
 from local.system import LocalSystem
 from tests.local.conftest import Api
 from tests.local.runs.following import SETTINGS, Begin, final, free
-from tests.local.runs.sandbox import PATIENCE_SECONDS, Killed, Launcher, Sandbox, killed_after
+from tests.local.runs.sandbox import PATIENCE_SECONDS, Killed, Launcher, Sandbox, held, killed_after
 from tests.local.runs.waiting import Asking, Pool, tuned
 from tests.local.talk import Talk, text
 from workbench.clients import counting
@@ -356,6 +356,28 @@ def test_news_of_an_end_changes_a_sandbox_once(warm: Pool, begin: Begin) -> None
     for _ in range(2):
         task_stopped.handler(news(second.sandbox.id), None)
     assert warm.item(second.sandbox)["state"] == "gone"
+
+
+@pytest.mark.parametrize("requests", range(5))
+def test_an_assignment_killed_between_any_two_requests_is_made_again(
+    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, requests: int
+) -> None:
+    warm.keep()
+    first = warm.deaf()
+    with held("claim") as claim:
+        answer = begin()
+        claim.wait()
+        waiting = record(system, talk)
+        with pytest.raises(Killed), killed_after(system.runtime.clients, requests):
+            claim.step(system.runtime, waiting, {"token": "of the try that died"})
+        given = warm.item(first)["state"] == "assigned"
+        assert given == (requests >= 3)
+    # The state is tried again, with a token of its own: the sandbox that was given the run, if it was, is spent.
+    cold = warm.cold()
+    assert first.claim()[1] == {"status": "leave"}
+    cold.claimed().finish()
+    assert final(answer)["outcome"] == "ok"
+    free(system, talk)
 
 
 # ---------------------------------------------------------------- the run ends first
