@@ -18,6 +18,7 @@ import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -210,10 +211,18 @@ class _Broken(Exception):
         self.error = error
 
 
+class _Headers(HTTPMessage):
+    """Headers alone: the parser must not look for the parts of a body that they announce as multipart or a message."""
+
+    def get_content_type(self) -> str:
+        return "text/plain"
+
+
 class _Connection(BaseHTTPRequestHandler):
     """One keep-alive connection. Parsing is the base class's; framing, limits and answers are ours."""
 
     server: _Server
+    MessageClass = _Headers
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = IDLE_SECONDS

@@ -508,6 +508,16 @@ MALFORMED: dict[str, tuple[bytes, int, str]] = {
 }
 
 
+@pytest.mark.parametrize("media_type", ["multipart/form-data", "multipart/mixed; boundary=x", "message/rfc822"])
+def test_a_body_of_parts_or_of_another_message_is_taken_as_it_is(front: Gateway, media_type: str) -> None:
+    answer = request(front, "POST", "/v1/measures", b"--x", {"content-type": media_type})
+    assert answer.status == 200 and answer.body.startswith(b"3 ")
+    broken = (
+        b"POST /v1/measures HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nno colon\r\n\r\n" % media_type.encode()
+    )
+    is_contract_error(send(front, broken), 400, "invalid_request")
+
+
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_requests_are_answered_in_the_contracts_words(front: Gateway, name: str) -> None:
     data, status, code = MALFORMED[name]
