@@ -99,7 +99,7 @@ def test_loading_gives_the_instructions_and_lists_the_files(api: Any, unique: st
     )
     assert api("PUT", f"/v1/skills/{unique}", data).status == 200
     answer = Talk.open(api, unique, skills=[unique]).ok("load_skill", name=unique)
-    assert answer["content"][1]["text"] == body
+    assert answer["content"][0]["text"] == body
     assert "- scripts/go.py (9 bytes)" in text(answer) and f'skills=["{unique}"]' in text(answer)
     facts = answer["structured"]
     assert (facts["name"], facts["version"], "next" in facts) == (unique, "1.2.0", False)
@@ -117,7 +117,7 @@ def test_a_text_file_of_a_skill_can_be_read(api: Any, unique: str) -> None:
     pushed(api, unique, {"references/a.md": "\ufeffDetails: é\r\n", "b.bin": b"\xff\xfe\x00", "empty.txt": ""})
     talk = Talk.open(api, unique, skills=[unique])
     answer = talk.ok("load_skill", name=unique, path="references/a.md")
-    assert answer["content"][1]["text"] == "Details: é\r\n"
+    assert answer["content"][0]["text"] == "Details: é\r\n"
     assert answer["structured"]["files"] == [{"path": "references/a.md", "bytes": 16}]
     assert "empty" in text(talk.ok("load_skill", name=unique, path="empty.txt"))
     assert "under skills/" in talk.refused("binary", "load_skill", name=unique, path="b.bin")
@@ -134,7 +134,7 @@ def test_a_long_body_is_read_in_pages(api: Any, unique: str) -> None:
     read, offset, pages = "", 0, 0
     while True:
         answer = talk.ok("load_skill", name=unique, offset=offset)
-        page = answer["content"][1]["text"]
+        page = answer["content"][0]["text"]
         assert 0 < len(page) <= 24_000
         read, pages = read + page, pages + 1
         if "next" not in answer["structured"]:

@@ -34,10 +34,10 @@ def text_of(data: bytes, path: str, how: str) -> str:
 
 
 def answer(title: str, text: str, *, offset: int, budget: int, closing: str = "", **facts: Any) -> Answer:
-    """``text`` from character ``offset`` on, at most ``budget`` of them, exactly as it is stored, in a part of its own.
+    """``text`` from character ``offset`` on, at most ``budget`` of them, exactly as stored: the answer's first part.
 
-    ``closing`` follows on the first page. ``next`` in the structured answer says where the text goes on. Raises
-    ToolError ``range_outside``.
+    ``title`` follows, and ``closing`` on the first page. ``next`` in the structured answer says where the text goes on.
+    Raises ToolError ``range_outside``.
     """
     if offset > len(text):
         raise ToolError(
@@ -47,12 +47,11 @@ def answer(title: str, text: str, *, offset: int, budget: int, closing: str = ""
         )
     page = text[offset : cut_before(text, offset + budget)]
     end = offset + len(page)
-    parts = [title, page or "[It is empty.]"]
+    parts = [page or "[It is empty.]"]
     if end < len(text):
         facts["next"] = end
         parts.append(f"[Characters {offset:,} to {end:,} of {len(text):,}. Call again with offset {end} to read on.]")
-    if closing and not offset:
-        parts.append(closing)
+    parts.append(f"{title}\n{closing}" if closing and not offset else title)
     return Answer([TextPart(part) for part in parts], facts)
 
 
