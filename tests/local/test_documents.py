@@ -17,7 +17,7 @@ from tests.local.talk import Talk, text
 from tests.local.uploaded import person, send, upload
 from workbench.errors import TooLarge
 from workbench.ids import DocumentId
-from workbench.keys import collection_key, document_key
+from workbench.keys import collection_key
 from workbench.knowledge import extracting, removing, store, uploading
 from workbench.knowledge.extracting import Extracted
 from workbench.knowledge.model import Owner
@@ -649,13 +649,3 @@ def test_an_upload_is_never_attached_to_a_reply(api: Any, unique: str) -> None:
 def test_base64_with_line_breaks_is_taken(api: Any, unique: str) -> None:
     wrapped = base64.encodebytes(b"x" * 200).decode()
     assert upload(api, owner=unique, data=wrapped)["bytes"] == 200
-
-
-def test_what_stays_of_a_hidden_document_is_a_record_for_the_cleaners(
-    api: Any, unique: str, system: LocalSystem
-) -> None:
-    made = upload(api, owner=unique, collection=unique)
-    document = DocumentId.parse(made["id"])
-    assert document is not None
-    item = system.runtime.table.get(document_key(document))
-    assert item is not None and "gsi1pk" not in item
