@@ -110,7 +110,8 @@ class LocalFunctions:
         try:
             return handler(event, context)
         except Exception as error:
-            log.exception("function %s failed", name)
+            # What the system took away from under a function when it stopped is no failure of the function.
+            log.log(logging.DEBUG if self._closed else logging.ERROR, "function %s failed", name, exc_info=True)
             trace = traceback.format_tb(error.__traceback__)
             raise FunctionFailed(type(error).__name__, str(error), trace) from error
 
@@ -145,7 +146,7 @@ class LocalFunctions:
 
     def _invoke_logged(self, name: str, payload: bytes) -> None:
         answer, failed = self.invoke(name, payload)
-        if failed:
+        if failed and not self._closed:
             log.error("asynchronous call of %s failed: %s", name, answer.decode())
 
     def _handler(self, name: str) -> Handler:
