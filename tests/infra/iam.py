@@ -54,6 +54,8 @@ def _dynamodb(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
         for table, writes in request["RequestItems"].items():
             keys = [write["DeleteRequest"]["Key"] for write in writes]
             yield Need("dynamodb:BatchWriteItem", _table(table), frozenset(key["PK"]["S"] for key in keys))
+    elif operation == "Scan":
+        yield Need("dynamodb:Scan", f"{_table(request['TableName'])}/index/{request['IndexName']}")
     elif operation == "Query":
         index = f"/index/{request['IndexName']}" if "IndexName" in request else ""
         keys = frozenset({request["ExpressionAttributeValues"][":pk"]["S"]})

@@ -26,7 +26,9 @@ from local.system import LocalSystem
 from tests.infra.iam import EXECUTION_ROLE, PLACE, Need, Policies, needs
 from tests.infra.templates import ROOT, Deployment, as_list
 from tests.local.cloudformation import waiting
+from tests.local.reconciled import DAY_SECONDS, shifted
 from tests.skill_zips import skill_md, zipped
+from workbench.reconciling.artifacts import DAYS_OF_A_ROUND
 
 FOLDERS = {path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists()}
 # The attributes of Clients that hold a client.
@@ -73,6 +75,7 @@ def asked(alone: None) -> Iterator[tuple[LocalSystem, Asked]]:
             s3.create_bucket(Bucket=ASSETS, CreateBucketConfiguration={"LocationConstraint": REGION})
             s3.put_object(Bucket=ASSETS, Key="brought.zip", Body=zipped({"SKILL.md": skill_md("brought")}))
             _live(_api(system.url), lambda: not _deletions_at_work(system))
+            _reconcile(system, _api(system.url))
             # A copy: whatever goes on in the background asks on.
             yield system, set(asked)
 
@@ -360,6 +363,35 @@ def _hear_what_is_signed(system: LocalSystem, asked: Asked) -> None:
         return sign(method, Params, **more)
 
     s3.generate_presigned_url = heard
+
+
+def _reconcile(system: LocalSystem, api: Api) -> None:
+    """Two days after something of every kind was left behind."""
+    api("POST", "/v1/conversations", {"id": "left", "owner": "ada", "department": "research"}, expect=201)
+    api("PUT", "/v1/conversations/left/file?path=a.txt", b"kept")
+    settings, s3 = system.runtime.settings, system.runtime.clients.s3
+    for folder in ("conversations/left/blobs", "conversations/nobodys/blobs", "results/left/t", "indexes/gone"):
+        s3.put_object(Bucket=settings.workspace_bucket, Key=f"{folder}/x", Body=b"x")
+    s3.put_object(Bucket=settings.workspace_bucket, Key=f"skills/gone/1.0.0-{'r' * 16}", Body=b"x")
+    for key in ("artifacts/art_gone/1", "documents/col/part/passages"):
+        s3.put_object(Bucket=settings.artifact_bucket, Key=key, Body=b"x")
+    turn = api(
+        "POST", "/v1/conversations/left/turns", {"caller": {"user": "ada", "department": "research"}, "tools": "all"},
+        expect=201,
+    )  # fmt: skip
+    _tools(api, turn["turn"]["id"], turn["token"])("export_artifact", content="whose bytes are lost")
+    for entry in s3.list_object_versions(Bucket=settings.artifact_bucket, Prefix="artifacts/")["Versions"]:
+        s3.delete_object(Bucket=settings.artifact_bucket, Key=entry["Key"], VersionId=entry["VersionId"])
+    s3.put_object(Bucket=settings.artifact_bucket, Key="artifacts/art_gone/1", Body=b"x")
+    functions = botocore.session.get_session().create_client("lambda", region_name=REGION)
+    with shifted(system) as clock:
+        clock.ahead = 2 * DAY_SECONDS
+        for _day in range(DAYS_OF_A_ROUND):
+            answer = functions.invoke(FunctionName="reconciler", Payload=b"{}")
+            state = json.loads(answer["Payload"].read())
+            assert state["done"] and not any(kind["failed"] for kind in state["counts"].values()), state
+            clock.ahead += DAY_SECONDS
+    _until(lambda: not _deletions_at_work(system))
 
 
 def _until(done: Callable[[], Any]) -> None:

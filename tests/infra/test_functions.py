@@ -123,7 +123,7 @@ def test_the_environment_gives_the_settings_back(deployment: Deployment) -> None
 
 def test_the_machines_that_functions_start_exist(deployment: Deployment) -> None:
     machines = {machine.properties["StateMachineName"] for machine in deployment.of("AWS::StepFunctions::StateMachine")}
-    assert machines == {"workbench-run-code", "workbench-delete-conversation"}
+    assert machines == {"workbench-run-code", "workbench-delete-conversation", "workbench-reconcile"}
 
 
 def test_what_evaluates_javascript_has_nothing(deployment: Deployment) -> None:
