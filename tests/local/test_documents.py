@@ -625,18 +625,17 @@ def test_inputs_count_toward_one_limit(
     assert refused["code"] == "too_large" and "4,000 are allowed" in refused["message"]
 
 
-def test_an_artifact_of_an_upload_is_changed_by_adding_a_version(api: Any, unique: str) -> None:
+def test_the_artifact_of_an_upload_takes_no_version(api: Any, unique: str) -> None:
+    # It would outlive the conversation whose reply carries it, and go with the document.
     document = upload(api, b"one\n", owner=unique)
     talk = Talk.open(api, unique, caller={"user": unique, "department": "research"})
     assert text(talk.ok("read_artifact", id=document["artifact"])).startswith("1\tone")
-    added = talk.ok("export_artifact", content="two\n", name="a.txt", artifact=document["artifact"])["structured"]
-    assert added["version"] == 2
-    answer = talk.ok("run_code", code="print(open('inputs/files/a.txt').read())", files=[document["id"]])
-    assert "\none\n" in text(answer), "the document stays as it was uploaded"
+    wanted = {"content": "two\n", "name": "a.txt", "artifact": document["artifact"]}
+    assert "Leave `artifact` out" in talk.refused("not_allowed", "export_artifact", **wanted)
+    shown = api("GET", f"/v1/artifacts/{document['artifact']}").json["artifact"]
+    assert ([version["version"] for version in shown["versions"]], shown["origin"]) == ([1], "upload")
     finished = api("POST", f"/v1/turns/{talk.turn}/finish", {"outcome": "completed", "text": ""}).json
-    assert [part["version"] for part in finished["reply"]["parts"] if part["type"] == "file"] == [2]
-    assert api("DELETE", f"/v1/documents/{document['id']}").status == 200
-    assert api("GET", f"/v1/artifacts/{document['artifact']}").status == 404
+    assert [part for part in finished["reply"]["parts"] if part["type"] == "file"] == []
 
 
 def test_an_upload_is_never_attached_to_a_reply(api: Any, unique: str) -> None:

@@ -109,6 +109,14 @@ def _changeable(turn: Turn, artifact: str) -> Artifact:
             code="not_allowed",
             artifact=found.id,
         )
+    if found.origin == model.UPLOAD:
+        # It has no conversation: a version would outlive the one whose reply carries it, and go with the document.
+        raise ToolError(
+            f"`{found.id}` is a file that a person uploaded, and stays as it was uploaded. Leave `artifact` out to "
+            "export a new one.",
+            code="not_allowed",
+            artifact=found.id,
+        )
     if found.highest >= VERSIONS_PER_ARTIFACT:
         raise ToolError(
             f"`{found.id}` has {VERSIONS_PER_ARTIFACT} versions, which is the most. Leave `artifact` out to export a "

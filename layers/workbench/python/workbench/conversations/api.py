@@ -19,7 +19,7 @@ from workbench.workspace.storage.head import empty_head
 def create(runtime: Runtime, request: Request) -> Response:
     """``POST /v1/conversations``: a new conversation with an empty workspace; 409 when its id is taken."""
     body = request.json()
-    owner = fields.name(body.get("owner"), "owner")
+    owner = fields.person(body.get("owner"), "owner")
     department = fields.name(body.get("department"), "department")
     given = body.get("id")
     conversation = ids.random_part("c_") if given is None else fields.part(given, "id")

@@ -63,7 +63,7 @@ def read_request(body: Mapping[str, Any], conversation: str) -> Asked:
         raise InvalidRequest("`parent` must be the id of an open turn of this conversation.", field="parent")
     return Asked(
         caller={
-            "user": fields.name(caller.get("user"), "caller.user"),
+            "user": fields.person(caller.get("user"), "caller.user"),
             "department": fields.name(caller.get("department"), "caller.department"),
             "groups": fields.names(fields.given(caller, "groups", []), "caller.groups"),
         },

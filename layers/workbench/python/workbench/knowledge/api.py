@@ -208,7 +208,7 @@ def _wish(runtime: Runtime, body: Mapping[str, Any], viewer: Viewer | None) -> W
 
 def _whose(body: Mapping[str, Any], viewer: Viewer | None) -> tuple[str | None, str | None]:
     """The person and the department of an upload. A person's headers decide; the body may only say the same."""
-    owner = None if body.get("owner") is None else fields.name(body["owner"], "owner")
+    owner = None if body.get("owner") is None else fields.person(body["owner"], "owner")
     department = None if body.get("department") is None else fields.name(body["department"], "department")
     if viewer is None:
         return owner, department

@@ -15,7 +15,7 @@ from workbench.artifacts import billing, retention, store
 from workbench.conversations.conversation import DAY_SECONDS, DELETED_STATUS
 from workbench.keys import artifact_key, head_key
 from workbench.operations import Condition, Item, Update
-from workbench.reconciling.findings import Finding, safe_before
+from workbench.reconciling.findings import Finding, guarded, safe_before
 from workbench.runtime import Runtime
 
 # S3 removes at the midnight after, and a version behind a marker a day later; its news needs minutes.
@@ -38,7 +38,8 @@ def look(runtime: Runtime, names: Sequence[str]) -> Iterator[Finding]:
         if meta is not None:
             home = meta.get("conversation")
             head = heads.get(head_key(home)) if home else None
-            yield from _of_artifact(runtime, name, meta, [item for item in items if item is not meta], head)
+            versions = [item for item in items if item is not meta]
+            yield from guarded(name, partial(_of_artifact, runtime, name, meta, versions, head))
 
 
 def _of_artifact(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from workbench.conversations.conversation import DAY_SECONDS
+from workbench.logs import logger
 from workbench.runtime import Runtime
 
 # Whoever stored something has named it, or died, long before this: calls and runs end within an hour.
@@ -40,6 +41,15 @@ class Step:
 
 # Looks at what lies behind the cursor (empty: at everything), a little at a time, and changes nothing.
 Sweep = Callable[[Runtime, str], Iterator[Step]]
+
+
+def guarded(what: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """What ``look`` finds. A record that cannot be read is a finding itself and keeps nobody else's from being read."""
+    try:
+        return list(look())
+    except Exception:  # noqa: BLE001 - see above
+        logger.exception("a record cannot be judged", extra={"what": what})
+        return [Finding("unreadable_records", what, None)]
 
 
 def safe_before(runtime: Runtime) -> float:

@@ -16,7 +16,7 @@ from workbench.conversations.people import person_key
 from workbench.keys import Key, head_key, meta_key, run_key
 from workbench.operations import Item
 from workbench.reconciling import artifacts, collections, orphans, runs
-from workbench.reconciling.findings import Finding, Step, stalled_before, today
+from workbench.reconciling.findings import Finding, Step, guarded, stalled_before, today
 from workbench.runs.items import at_work_key
 from workbench.runtime import Runtime
 
@@ -32,7 +32,7 @@ def sweep(runtime: Runtime, after: str) -> Iterator[Step]:
             *conversations(runtime, keys),
             *artifacts.look(runtime, _ids(keys, "A#", "META")),
             *people(runtime, keys),
-            *collections.look(runtime, _ids(keys, "COL#", "META")),
+            *guarded("collections", partial(collections.look, runtime, _ids(keys, "COL#", "META"))),
         ]
         yield Step(json.dumps(following), found)
 
@@ -58,15 +58,14 @@ def conversations(runtime: Runtime, keys: Sequence[Item]) -> Iterator[Finding]:
     places = {name: found[at_work_key(name)] for name in names if at_work_key(name) in found}
     records = runtime.table.get_many([run_key(place["run"]) for place in places.values()])
     for name in names:
-        yield from _of_conversation(runtime, name, found)
         place = places.get(name)
-        if place is not None and _is_active(found.get(head_key(name))):
-            wrong = runs.of_place(runtime, name, place, records.get(run_key(place["run"])))
-            if wrong is not None:
-                yield wrong
+        record = records.get(run_key(place["run"])) if place else None
+        yield from guarded(name, partial(_of_conversation, runtime, name, found, place, record))
 
 
-def _of_conversation(runtime: Runtime, name: str, found: dict[Key, Item]) -> Iterator[Finding]:
+def _of_conversation(
+    runtime: Runtime, name: str, found: dict[Key, Item], place: Item | None, record: Item | None
+) -> Iterator[Finding]:
     meta, head = found.get(meta_key(name)), found.get(head_key(name))
     if head is None:
         if meta is None:
@@ -80,6 +79,10 @@ def _of_conversation(runtime: Runtime, name: str, found: dict[Key, Item]) -> Ite
             yield Finding("stalled_deletions", name, again)
     elif meta is None and head["version"]:
         yield Finding("damaged_conversations", name, None)
+    elif place is not None:
+        wrong = runs.of_place(runtime, name, place, record)
+        if wrong is not None:
+            yield wrong
 
 
 def _is_active(head: Item | None) -> bool:

@@ -19,6 +19,7 @@ from workbench.tools.openapi_shapes import (
     NAME,
     NAMES,
     NUMBER,
+    PERSON,
     RESULT_REF,
     RUN_ID,
     SEMVER,
@@ -109,7 +110,7 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         "Create a conversation",
         _CONVERSATION,
         201,
-        body=record({"owner": NAME, "department": NAME}, {"id": CONVERSATION_ID}),
+        body=record({"owner": PERSON, "department": NAME}, {"id": CONVERSATION_ID}),
         failures=(409,),
     ),
     "GET /v1/conversations": Described(

@@ -89,6 +89,7 @@ NAME: Schema = {
     "format": "name",
     "description": "Printable characters of any script, without blanks at its ends.",
 }
+PERSON: Schema = {**NAME, "pattern": "^[^/?]+$", "description": "A name that can stand in a path: no `/`, no `?`."}
 NAMES: Schema = array(NAME, maxItems=200)
 
 
@@ -209,7 +210,7 @@ _REPLY = record(
 
 _TURN_TO_OPEN = record(
     {
-        "caller": record({"user": NAME, "department": NAME}, {"groups": NAMES}),
+        "caller": record({"user": PERSON, "department": NAME}, {"groups": NAMES}),
         "tools": {
             "anyOf": [{"const": "all"}, array(told(TEXT, "`name`, or `name@version`."), uniqueItems=True)],
             "description": "A name without a version keeps the one that the conversation first pinned.",
@@ -391,7 +392,7 @@ COMPONENTS: dict[str, Schema] = {
             "mediaType": told(or_null(TEXT), "Found from the name when left out; the content decides in the end."),
             "data": told(or_null({"type": "string", "contentEncoding": "base64"}), "The file, up to 4 MiB."),
             "upload": told(or_null(TEXT), "A signed upload instead of `data`."),
-            "owner": told(or_null(NAME), "The person whose document it is; headers of a person decide."),
+            "owner": told(or_null(PERSON), "The person whose document it is; headers of a person decide."),
             "department": told(or_null(NAME), "Who pays; whose collection it is when no person is named."),
         },
     ),
