@@ -28,7 +28,7 @@ from tests.local.reconciled import (
 )
 from tests.local.talk import Talk
 from workbench.clients import counting
-from workbench.keys import head_key, meta_key
+from workbench.keys import artifact_key, head_key, meta_key
 from workbench.operations import Update
 from workbench.reconciling import artifacts, engine, stored
 from workbench.runs.items import admission_key, at_work_key
@@ -341,6 +341,21 @@ def test_what_only_a_person_can_judge_is_told_and_left(
     assert {metric["Name"] for metric in directive["Metrics"]} == set(engine.METRICS)
     assert world.runtime.table.get(meta_key(talk.conversation)) is not None
     assert talk.again().bytes_of("a.txt") == b"kept"
+
+
+def test_a_record_that_makes_no_sense_keeps_no_other_from_being_judged(
+    world: LocalSystem, clock: ShiftedClock, talk: Talk
+) -> None:
+    pk, sk = artifact_key("art_odd")
+    odd = {"PK": pk, "SK": sk, "highest": 1, "gsi1pk": "P#odd", "gsi1sk": pk}
+    world.runtime.table.put(odd)
+    world.runtime.table.put({"PK": pk, "SK": "V#0000000001", "version": 1})
+    place_pk, place_sk = at_work_key(talk.conversation)
+    world.runtime.table.put({"PK": place_pk, "SK": place_sk, "run": f"run_{talk.turn}.gone"})
+    counts = reconcile(world)["counts"]
+    world.runtime.table.delete_many([(pk, sk), (pk, "V#0000000001")])
+    assert counts["unreadable_records"]["failed"] == 1
+    assert counts["places_of_runs"]["repaired"] == 1
 
 
 # ---------------------------------------------------------------- the function
