@@ -45,7 +45,7 @@ format: $(STAMP) ## Format the code
 	@$(BIN)/ruff format .
 
 unit: $(STAMP) ## Pure logic
-	@$(BIN)/pytest -n $(WORKERS) tests/unit
+	@$(BIN)/pytest -n $(WORKERS) tests/unit tests/contract
 
 local: setup ## The local system: the real handlers on moto
 	@$(BIN)/pytest -n $(WORKERS) tests/local

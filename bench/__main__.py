@@ -1,7 +1,7 @@
 """``make bench``: one table, each row this project and its peer on the same input in the same run, as a ratio.
 
 Figures are medians with their spread; machines are noisy, so the ratio is what to look at. ``python -m bench WORD …``
-measures only the rows whose name holds one of the words. The exit status is 1 when a row misses its bar.
+measures only the rows whose name holds one of the words, in any case. The exit status is 1 when a row misses its bar.
 
 Peers live in ``build/bench-env``, which ``make bench`` fills from ``requirements/bench.lock``: the libraries that this
 project runs on in the same versions as in ``.venv``, the peers, and this project itself. All of them run in one
@@ -26,11 +26,15 @@ WIDTH = 120
 
 
 def main(words: list[str]) -> int:
-    """Print the table; 1 when a row misses its bar, 2 when no row has one of the words in its name."""
-    rows = {name: row for name, row in all_rows().items() if not words or any(word in name for word in words)}
-    if not rows:
-        print(f"No row has one of these words in its name: {', '.join(words)}.", file=sys.stderr)
+    """Print the table; 1 when a row misses its bar, 2 when a word stands in no row's name."""
+    known = all_rows()
+    idle = [word for word in words if not any(word.lower() in name.lower() for name in known)]
+    if idle:
+        print(f"No row has this in its name: {', '.join(idle)}. The rows: {'; '.join(known)}.", file=sys.stderr)
         return 2
+    rows = {
+        name: row for name, row in known.items() if not words or any(word.lower() in name.lower() for word in words)
+    }
     # Only the table: what handlers and sandboxes log is not for here.
     logging.disable(logging.CRITICAL)
     measured: dict[str, Row] = {}
