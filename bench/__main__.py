@@ -32,9 +32,8 @@ def main(words: list[str]) -> int:
     if idle:
         print(f"No row has this in its name: {', '.join(idle)}. The rows: {'; '.join(known)}.", file=sys.stderr)
         return 2
-    rows = {
-        name: row for name, row in known.items() if not words or any(word.lower() in name.lower() for word in words)
-    }
+    wanted = [word.lower() for word in words] or [""]
+    rows = {name: row for name, row in known.items() if any(word in name.lower() for word in wanted)}
     # Only the table: what handlers and sandboxes log is not for here.
     logging.disable(logging.CRITICAL)
     measured: dict[str, Row] = {}

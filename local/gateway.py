@@ -153,9 +153,8 @@ class Gateway:
         """The refusal of a body that Lambda or API Gateway does not carry, naming what does."""
         said = f"The body has {size:,} bytes" if size is not None else "The body is too large"
         # Four bytes of base64 carry three, and the event around the body takes some.
-        text = (
-            f"{said}; a request carries about {PAYLOAD_BYTES * 3 // 4 - 16_384:,} bytes, of plain text somewhat more."
-        )
+        carried = PAYLOAD_BYTES * 3 // 4 - 16_384
+        text = f"{said}; a request carries about {carried:,} bytes, of plain text somewhat more."
         if any(key == "POST /v1/uploads" for key, _function in self._routes):
             text += " Ask for a signed upload with POST /v1/uploads and name it in the route you meant to call."
         return TooLarge(text, maximumBytes=PAYLOAD_BYTES)

@@ -369,7 +369,7 @@ def test_bodies_as_large_as_lambda_carries(front: Gateway) -> None:
 def test_larger_bodies_are_refused_with_what_to_do(front: Gateway, size: int, media_type: str) -> None:
     answer = request(front, "POST", "/v1/measures", b"x" * size, {"content-type": media_type})
     is_contract_error(answer, 413, "too_large")
-    assert str(size) in answer.json["error"]["message"]
+    assert f"{size:,} bytes" in answer.json["error"]["message"]
     answers(front)
 
 
