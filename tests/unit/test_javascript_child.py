@@ -93,7 +93,7 @@ except PermissionError:
 """
 HOLDER = """
 import os, subprocess, sys
-from workbench.javascript.function import hide_memory
+from workbench.closed_memory import hide_memory
 if sys.argv[1] == "hidden":
     hide_memory()
 reader = subprocess.run([sys.executable, "-I", "-S", "-c", os.environ["READER"], str(os.getpid())], capture_output=True)

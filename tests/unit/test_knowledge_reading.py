@@ -23,6 +23,7 @@ from tests.documents import (
     with_member,
     xlsx_of,
 )
+from tests.unit.test_javascript_child import as_nobody
 from workbench.knowledge import extracting
 from workbench.knowledge.extracting import Extracted, Unreadable
 from workbench.knowledge.reading import archives, child, kinds, outline
@@ -487,6 +488,24 @@ def test_the_reader_has_no_credentials_no_files_and_bounded_memory(monkeypatch: 
     assert refusals == ["OSError", "MemoryError"]
 
 
+def test_in_lambda_the_reader_cannot_look_into_the_function_that_started_it() -> None:
+    """As an ordinary user, which both are there: what the function's environment holds are its credentials."""
+    boot = (
+        "import json, os\n"
+        "try: said = open(f'/proc/{os.getppid()}/environ').read()\n"
+        "except PermissionError: said = 'denied'\n"
+        "print(json.dumps({'refused': 'broken', 'message': said}))"
+    )
+    function = (
+        "import os\nfrom workbench.knowledge import extracting\n"
+        "extracting._BOOT = os.environ['BOOT']\n"
+        "try: extracting.extract(b'x', 'text/plain', None, 'a.txt')\n"
+        "except extracting.Unreadable as refused: print(refused.message)"
+    )
+    assert as_nobody(function, BOOT=boot, AWS_LAMBDA_FUNCTION_NAME="workbench-documents") == "denied\n"
+    assert "canary" in as_nobody(function, BOOT=boot)
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -494,6 +513,8 @@ def test_the_reader_has_no_credentials_no_files_and_bounded_memory(monkeypatch: 
         "print('not JSON')",
         "print('{}')",
         "print('[]')",
+        "print('[' * 200_000)",
+        'print(\'{"kind": "text", "mediaType": "a/b", "extent": {"pages": Infinity}, "notes": [], "passages": []}\')',
         'print(\'{"kind": "text", "mediaType": 1, "extent": {}, "notes": [], "passages": []}\')',
         'print(\'{"kind": "text", "mediaType": "a/b", "extent": {}, "notes": [], "passages": [["x", 7]]}\')',
         "import json; print(json.dumps({'kind': 't', 'mediaType': 'a/b', 'extent': {}, 'notes': [], "

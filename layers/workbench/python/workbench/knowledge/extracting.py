@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.closed_memory import hide_memory_in_lambda
 from workbench.errors import WorkbenchError
 from workbench.knowledge.model import EXTENTS
 from workbench.knowledge.passages import MOST_CHARACTERS, Passage
@@ -55,6 +56,8 @@ class Extracted:
 
 def extract(data: bytes, media_type: str, charset: str | None, name: str, seconds: float = SECONDS) -> Extracted:
     """Read a file's text. Raises :class:`Unreadable`: encrypted, broken, of an unsupported type or too large."""
+    # The child may open files, also this process' own among those of /proc.
+    hide_memory_in_lambda()
     with tempfile.TemporaryFile() as sent:
         sent.write(data)
         sent.seek(0)
@@ -116,17 +119,13 @@ def _checked(answer: bytes) -> Extracted:
                 for number, (text, place) in enumerate(told["passages"], 1)
             ],
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         # Killed by a limit, or by the file.
         raise Unreadable(
             "The file could not be read: its reader ended before it was done, as with damaged files and with very "
             "large ones. Open it in its own program, save it anew or split it.",
             code="broken",
         ) from error
-
-
-def _passage(number: int, text: Any, place: Any) -> Passage:
-    return Passage(number, _text(text, MOST_CHARACTERS), None if place is None else _text(place, _PLACE_CHARACTERS))
 
 
 def _text(value: Any, most: int) -> str:
