@@ -18,12 +18,14 @@ from tests.local.uploaded import person, send, upload
 from workbench.errors import TooLarge
 from workbench.ids import DocumentId
 from workbench.keys import collection_key
+from workbench.knowledge import api as api_of_documents
 from workbench.knowledge import extracting, removing, store, uploading
 from workbench.knowledge.extracting import Extracted
 from workbench.knowledge.model import Owner
 from workbench.knowledge.passages import Passage
 from workbench.knowledge.uploading import Wish
 from workbench.operations import Update
+from workbench.retrieval import index
 from workbench.table import ConditionFailed
 
 
@@ -336,6 +338,42 @@ def test_a_large_collection_is_removed_over_several_requests(
     monkeypatch.undo()
     assert api("DELETE", f"/v1/collections/{unique}").json["collection"]["status"] == "removed"
     assert not any(stored(system, unique).values())
+
+
+def test_a_late_removal_leaves_a_collection_that_was_made_anew_meanwhile(
+    api: Any, unique: str, system: LocalSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked at the first collection; another removal ended, and somebody uploaded to the same id again."""
+    runtime = system.runtime
+    upload(api, owner=unique, collection=unique)
+    before = store.load_collection(runtime, unique)
+    assert before is not None and api("DELETE", f"/v1/collections/{unique}").status == 200
+    kept = upload(api, owner=unique, collection=unique)
+    monkeypatch.setattr(api_of_documents, "_readable_collection", lambda *_asked, **_how: before)
+    assert api("DELETE", f"/v1/collections/{unique}").json["collection"]["status"] == "removed"
+    monkeypatch.undo()
+    assert api("GET", f"/v1/documents/{kept['id']}").json["document"] == kept
+
+
+def test_a_removal_that_another_one_overtook_leaves_the_record_of_a_collection_made_anew(
+    api: Any, unique: str, system: LocalSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = system.runtime
+    upload(api, owner=unique, collection=unique)
+    before = store.load_collection(runtime, unique)
+    assert before is not None
+    removing.hide_collection(runtime, before)
+    plain, made = index.drop, []
+
+    def overtaken(runtime: Any, collection: str) -> None:
+        plain(runtime, collection)
+        monkeypatch.undo()
+        assert api("DELETE", f"/v1/collections/{unique}").status == 200
+        made.append(upload(api, owner=unique, collection=unique))
+
+    monkeypatch.setattr(index, "drop", overtaken)
+    removing.empty_collection(runtime, before, lambda: False)
+    assert api("GET", f"/v1/documents?collection={unique}").json["documents"] == made
 
 
 # ---------------------------------------------------------------- crashes

@@ -331,6 +331,20 @@ def test_a_collection_that_is_not_there_or_went_meanwhile(
     assert stored(runtime, collection) == []
 
 
+def test_a_writer_whose_collection_was_removed_and_made_anew_publishes_nothing_there(
+    system: LocalSystem, collection: str
+) -> None:
+    """Both are the first writers of their collections, so that they have the same fence."""
+    runtime = system.runtime
+    late = generations.acquire(runtime, collection)
+    runtime.table.delete(collection_key(collection))
+    make(runtime, collection)
+    index.add(runtime, collection, "doc_new", "New", pieces("fresh"))
+    with pytest.raises(generations.Overtaken):
+        generations.publish(runtime, late, late.next_generation())
+    assert found(runtime, "fresh", collection) == ["doc_new"]
+
+
 def test_an_index_that_outgrows_a_function_is_refused_and_changes_nothing(
     system: LocalSystem, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from workbench.knowledge.model import REMOVING, Collection, Document, Owner
 from workbench.knowledge.uploading import Wish
 from workbench.logs import audit
 from workbench.runtime import Runtime
+from workbench.table import ConditionFailed
 
 PAGE_DOCUMENTS, MOST_DOCUMENTS = 50, 200
 PAGE_PASSAGES, MOST_PASSAGES = 50, 500
@@ -130,7 +131,11 @@ def remove_collection(runtime: Runtime, request: Request) -> Response:
     viewer = access.viewer_of(request.headers)
     collection = _readable_collection(runtime, request.parameters["collection"], viewer, in_removal=True)
     _require_change(collection, viewer)
-    removing.hide_collection(runtime, collection)
+    try:
+        removing.hide_collection(runtime, collection)
+    except ConditionFailed:
+        # Another request ended the removal meanwhile. Whatever has the id by now is not what was asked for.
+        return Response({"collection": collection.as_dict() | {"status": "removed"}})
     audit("collection.remove", collection=collection.id, documents=collection.documents)
     until = runtime.clock.monotonic() + REMOVE_SECONDS
     *_counts, more = removing.empty_collection(runtime, collection, lambda: runtime.clock.monotonic() >= until)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from workbench.knowledge import permission, removing, store
 from workbench.knowledge.model import Owner
 from workbench.runtime import Runtime
+from workbench.table import ConditionFailed
 
 # (documents, artifacts) that went.
 Count = Callable[[int, int], None]
@@ -26,7 +27,11 @@ def erase(
         # The index lags: the id may have gone, or gone to somebody else.
         if collection is None or collection.owner != owner:
             continue
-        removing.hide_collection(runtime, collection)
+        try:
+            removing.hide_collection(runtime, collection)
+        except ConditionFailed:
+            # Somebody else ended its removal just now.
+            continue
         documents, artifacts, more = removing.empty_collection(runtime, collection, over, keep_records=not last)
         count(documents, artifacts)
         if more:

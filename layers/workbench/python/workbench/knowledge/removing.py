@@ -109,18 +109,21 @@ def _is_abandoned(item: Item, now: float) -> bool:
 
 
 def hide_collection(runtime: Runtime, collection: Collection) -> None:
-    """From this write on nobody can use the collection or anything in it, or add to it."""
+    """From this write on nobody can use the collection or anything in it, or add to it.
+
+    Raises ConditionFailed when it is gone, or another one has its id by now, which must not be emptied in its place.
+    """
     change = Update().set("status", REMOVING).set_if_absent("removingAt", runtime.clock.now())
-    same = Condition("serial = :serial", {}, {":serial": collection.serial})
-    try:
-        runtime.table.transact(
-            [
-                update(collection_key(collection.id), change, all_of(PRESENT, same)),
-                delete(collection.owner.pointer(collection.id)),
-            ]
-        )
-    except ConditionFailed:
-        return
+    runtime.table.transact(
+        [
+            update(collection_key(collection.id), change, all_of(PRESENT, _same(collection))),
+            delete(collection.owner.pointer(collection.id)),
+        ]
+    )
+
+
+def _same(collection: Collection) -> Condition:
+    return Condition("serial = :serial", {}, {":serial": collection.serial})
 
 
 def empty_collection(
@@ -143,7 +146,11 @@ def empty_collection(
             runtime.table.delete_many([document_key(document)])
     index.drop(runtime, collection.id)
     if not keep_records:
-        runtime.table.delete_many([collection_key(collection.id)])
+        try:
+            runtime.table.delete(collection_key(collection.id), _same(collection))
+        except ConditionFailed:
+            # Somebody else ended this removal, and the id may be that of a new collection.
+            return documents, artifacts, False
         # A writer of the index that was at work still had the record to publish to.
         index.drop(runtime, collection.id)
     return documents, artifacts, False

@@ -1,8 +1,8 @@
 """Which generation of a collection's index holds, and who may make the next: attributes of the collection's META item.
 
 ``generation`` names the file that readers open. ``fence`` counts writers, and ``leaseUntil`` (Unix seconds, 0 is free)
-keeps them apart; a writer publishes on condition that the fence is still its own, so one that was too slow changes
-nothing. A generation's name holds its writer's fence and random characters, and is never used twice.
+keeps them apart; a writer publishes on condition that fence and lease are still its own, so one that was too slow
+changes nothing. A generation's name holds its writer's fence and random characters, and is never used twice.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Lease:
 
     collection: str
     fence: int
+    owner: str
     generation: str | None
 
     def next_generation(self) -> str:
@@ -71,7 +72,7 @@ def acquire(runtime: Runtime, collection: str) -> Lease:
             item = found
         # Ours also when our own request, whose answer was lost on the way, was sent again by the client.
         if item.get("lease") == lease:
-            return Lease(collection, item["fence"], item.get("generation"))
+            return Lease(collection, item["fence"], item["lease"]["owner"], item.get("generation"))
         if clock.monotonic() >= until:
             since = iso(item.get("lease", lease)["startedAt"])
             raise Conflict(
@@ -102,7 +103,10 @@ def release(runtime: Runtime, lease: Lease) -> None:
 
 
 def _as_writer(runtime: Runtime, lease: Lease, change: Update) -> None:
-    mine = Condition("fence = :mine", {}, {":mine": lease.fence})
+    # Fences begin anew with a collection that is made again under the id of a removed one; owners are random.
+    mine = Condition(
+        "fence = :mine AND lease.#owner = :owner", {"#owner": "owner"}, {":mine": lease.fence, ":owner": lease.owner}
+    )
     try:
         runtime.table.update(collection_key(lease.collection), change, all_of(PRESENT, mine))
     except ConditionFailed:
