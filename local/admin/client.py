@@ -69,7 +69,7 @@ class Deployment:
         if not found:
             raise AdminError(
                 "Say which deployment: --url, or the variable WORKBENCH_URL. `workbench serve` prints the address of a "
-                "local one; in AWS it is the output Url of the stack that ends in -api."
+                "local one; in AWS it is the output of the -api stack whose name begins with `ToolsUrl`."
             )
         return cls(found, region)
 
