@@ -200,7 +200,7 @@ class Bills(RuleBasedStateMachine):
 def test_the_bill_is_what_is_in_the_bucket(system: LocalSystem, deployment: Deployment) -> None:
     # Shrinking a failure would take minutes; its steps are printed as they were.
     plan = settings(
-        max_examples=10,
+        max_examples=6,
         stateful_step_count=16,
         deadline=None,
         database=None,
