@@ -114,6 +114,8 @@ def test_the_portal_sees_artifacts_in_every_state(api: Any, unique: str, system:
     usable = api("GET", f"/v1/artifacts?person={unique}").json["artifacts"]
     assert {one["id"] for one in usable} == {attached, unattached}
     assert api("GET", f"/v1/artifacts?conversation={unique}-gone").status == 409
+    as_eve = api("GET", f"/v1/artifacts?conversation={unique}-gone", None, {"X-Workbench-User": "eve"})
+    assert (as_eve.status, as_eve.json) == (200, {"artifacts": []}), "as for a conversation that there never was"
     of_gone = api("GET", f"/v1/artifacts?conversation={unique}-gone&state=all").json["artifacts"]
     assert [one["id"] for one in of_gone] == [deleted]
 
@@ -135,6 +137,27 @@ def test_what_nobody_may_use_is_shown_to_the_portal_only(api: Any, unique: str) 
         assert api("GET", f"{path}{separator}state=some").status == 400
     assert api("GET", "/v1/artifacts?person=ada", None, {"X-Workbench-User": "eve"}).status == 403
     assert api("GET", "/v1/artifacts/art_missing?state=all").status == 404
+
+
+def test_a_page_tells_a_person_nothing_of_what_they_may_not_read(
+    api: Any, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifact_listing, "READ_AT_ONCE", 2)
+    talk = Talk.open(api, unique, caller={"user": unique, "department": "research"})
+    made = sorted(talk.ok("export_artifact", content=f"{number}")["structured"]["artifact"] for number in range(7))
+    route, eve = f"/v1/artifacts?conversation={unique}", {"X-Workbench-User": f"{unique}-eve"}
+    assert api("GET", f"{route}&limit=1", None, eve).json == {"artifacts": []}
+    shared = [made[1], made[4], made[6]]
+    for artifact in shared:
+        sharing = {"people": [eve["X-Workbench-User"]]}
+        assert api("PUT", f"/v1/artifacts/{artifact}/sharing", sharing).status == 200
+    found, after = [], ""
+    while after is not None:
+        answer = api("GET", f"{route}&limit=1{after and f'&after={after}'}", None, eve).json
+        assert len(answer["artifacts"]) == 1 and answer.get("next") in (*shared, None)
+        found += [one["id"] for one in answer["artifacts"]]
+        after = answer.get("next")
+    assert found == shared
 
 
 @pytest.mark.parametrize("place", ["person", "conversation"])

@@ -16,7 +16,7 @@ from workbench.clock import iso
 from workbench.conversations import fields
 from workbench.conversations.conversation import ACTIVE_STATUS
 from workbench.conversations.conversation import load as load_conversation
-from workbench.errors import Forbidden, InvalidRequest, NotFound
+from workbench.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from workbench.http import Request, Response
 from workbench.keys import head_key
 from workbench.operations import Item
@@ -24,6 +24,8 @@ from workbench.runtime import Runtime
 
 LISTED_AT_ONCE = 500
 LISTED_AT_MOST = 1_000
+# Of a conversation, to find what a person may read of it.
+READ_AT_ONCE = 100
 ALL = "all"
 
 
@@ -37,6 +39,8 @@ def list_artifacts(runtime: Runtime, request: Request) -> Response:
     whole = everything(request)
     limit, after = _page(request)
     conversation, person = request.query.get("conversation"), _person(request, viewer)
+    if conversation is not None and viewer is not None:
+        return _readable_of_conversation(runtime, conversation, viewer, limit, after)
     if conversation is not None:
         keys = _of_conversation(runtime, conversation, viewer, whole, limit, after)
     elif person is not None:
@@ -56,6 +60,24 @@ def list_artifacts(runtime: Runtime, request: Request) -> Response:
         shown = [artifact.as_dict() for artifact in usable if access.may_read(artifact, viewer)]
     more = {"next": keys[-1]} if len(keys) == limit else {}
     return Response({"artifacts": shown, **more})
+
+
+def _readable_of_conversation(
+    runtime: Runtime, conversation: str, viewer: Viewer, limit: int, after: str | None
+) -> Response:
+    """A page of what a person may read. Of the rest they learn nothing: no page ends at it."""
+    found: list[Artifact] = []
+    size = max(limit, READ_AT_ONCE)
+    while True:
+        keys = _of_conversation(runtime, conversation, viewer, False, size, after)
+        here = [artifact for artifact in store.load_many(runtime, keys) if artifact.conversation == conversation]
+        found += [artifact for artifact in store.usable(runtime, here) if access.may_read(artifact, viewer)]
+        if len(keys) < size or len(found) > limit:
+            break
+        after = keys[-1]
+    more = {"next": found[limit - 1].id} if len(found) > limit else {}
+    shown = sorted(found[:limit], key=lambda artifact: (artifact.created_at, artifact.id))
+    return Response({"artifacts": [artifact.as_dict() for artifact in shown], **more})
 
 
 def everything(request: Request) -> bool:
@@ -112,8 +134,8 @@ def _of_conversation(
         found = load_conversation(runtime, conversation)
         if not whole:
             found.require_active()
-    except NotFound:
-        # A person learns nothing of which conversations there are; what they may read decides alone.
+    except (NotFound, Conflict):
+        # A person learns nothing of which conversations there are or were; what they may read decides alone.
         if viewer is None:
             raise
         return []
