@@ -88,11 +88,11 @@ def _invoke(client: Any, function: str) -> tuple[dict[str, Any], bool]:
 
 
 def show(facts: list[Fact]) -> None:
-    """One line a fact, and why those that are not as expected are accepted."""
+    """One line a fact, and why those that are accepted on this machine only are."""
     for fact in facts:
         if fact.note:
-            print(f"differs  {fact.fact}: expected {fact.expected}, found {fact.found}\n         {fact.note}")
+            print(f"here     {fact.fact}: expected {fact.expected}, found {fact.found}\n         {fact.note}")
         else:
             print(f"ok       {fact.fact}: {fact.expected}")
-    differing = sum(bool(fact.note) for fact in facts)
-    print(f"{len(facts)} facts hold" + (f", {differing} of them as on this machine only" if differing else ""))
+    here_only = sum(bool(fact.note) for fact in facts)
+    print(f"{len(facts)} facts hold" + (f", {here_only} of them (`here`) on this machine only" if here_only else ""))

@@ -43,9 +43,9 @@ def list_them(deployment: Deployment, person: str | None, conversation: str | No
     if json:
         show.as_json({"artifacts": found})
     elif not found:
-        show.out().print(show.plain(f"There are no artifacts of {person or conversation}."))
+        show.say(show.plain(f"There are no artifacts of {person or conversation}."))
     else:
-        show.out().print(as_table(found))
+        show.say(as_table(found))
     return 0
 
 
@@ -55,8 +55,7 @@ def show_one(deployment: Deployment, artifact: str, *, json: bool) -> int:
     if json:
         show.as_json({"artifact": found})
         return 0
-    out = show.out()
-    out.print(
+    show.say(
         show.facts(
             [
                 ("Artifact", found["id"]),
@@ -66,12 +65,12 @@ def show_one(deployment: Deployment, artifact: str, *, json: bool) -> int:
                 ("Owner", f"{found['owner']}, {found['department']}"),
                 ("Shared with", _sharing(found["sharing"])),
                 ("Conversation", found["conversation"] or "none"),
-                ("State", f"{found['state']} {_until(found)}".strip()),
+                ("State", f"{_state(found)} {_until(found)}".strip()),
             ]
         )
     )
-    out.print()
-    out.print(show.table(STORED, _versions(found)))
+    show.say()
+    show.say(show.table(STORED, _versions(found)))
     return 0
 
 
@@ -89,7 +88,7 @@ def _row(one: dict[str, Any]) -> list[show.Cell]:
         one["owner"],
         str(len(one["versions"])),
         show.size(_bytes(one)),
-        one["state"],
+        _state(one),
         _until(one),
     ]
 
@@ -105,7 +104,7 @@ def _versions(found: dict[str, Any]) -> list[list[show.Cell]]:
                 str(number),
                 show.size(version["bytes"]) if version else "",
                 show.when(version["at"]) if version else "",
-                _life(version),
+                _life(found, version),
                 show.size(entry["bytes"]) if entry else "nothing",
                 show.when(entry["deletedAt"]) if entry else "",
                 version["sha256"][:16] if version else "",
@@ -114,10 +113,19 @@ def _versions(found: dict[str, Any]) -> list[list[show.Cell]]:
     return rows
 
 
-def _life(version: dict[str, Any] | None) -> str:
+def _life(found: dict[str, Any], version: dict[str, Any] | None) -> str:
     if version is None:
         return "expired"
-    return "attached" if version["expiresAt"] is None else f"until {show.when(version['expiresAt'])}"
+    return _kept(found) if version["expiresAt"] is None else f"until {show.when(version['expiresAt'])}"
+
+
+def _state(one: dict[str, Any]) -> str:
+    return _kept(one) if one["state"] == "attached" else str(one["state"])
+
+
+def _kept(one: dict[str, Any]) -> str:
+    """What keeps it for good: a reply that it is attached to, or being somebody's document, which no reply carries."""
+    return "document" if one["origin"] == "upload" else "attached"
 
 
 def _until(one: dict[str, Any]) -> str:

@@ -65,6 +65,7 @@ def add_prompts(subparsers: Subparsers) -> None:
     actions = parser.add_subparsers(title="actions", required=True, metavar="action")
     pushed = _leaf(actions, "push", _push_prompts, "publish prompt files, or those of a folder")
     pushed.add_argument("paths", nargs="+", metavar="path", help="a Markdown file with a prompt, or a folder of them")
+    pushed.add_argument("--dry-run", action="store_true", help="say what would be published, and publish nothing")
     _leaf(actions, "list", _list_prompts, "the prompts in their latest versions")
     withdrawn = _leaf(actions, "withdraw", _withdraw_prompt, "take every version of a prompt away")
     withdrawn.add_argument("name")
@@ -222,7 +223,7 @@ def _withdraw_skill(options: argparse.Namespace) -> int:
 def _push_prompts(options: argparse.Namespace) -> int:
     from local.admin import prompts
 
-    return prompts.push(_deployment(options), options.paths, json=options.json)
+    return prompts.push(_deployment(options), options.paths, dry_run=options.dry_run, json=options.json)
 
 
 def _list_prompts(options: argparse.Namespace) -> int:

@@ -32,12 +32,12 @@ def list_them(deployment: Deployment, owner: str, *, json: bool) -> int:
         show.as_json({"conversations": found})
         return 0
     if not found:
-        show.out().print(show.plain(f"{owner} has no conversations."))
+        show.say(show.plain(f"{owner} has no conversations."))
         return 0
     held = [one["workspace"] for one in found]
     footer = ["", "", "", f"{len(found)} in all"]
     footer += [f"{sum(one['files'] for one in held):,}", show.size(sum(one["bytes"] for one in held))]
-    show.out().print(show.table(COLUMNS, map(_row, found), footer))
+    show.say(show.table(COLUMNS, map(_row, found), footer))
     return 0
 
 
@@ -49,8 +49,7 @@ def show_one(deployment: Deployment, conversation: str, *, json: bool) -> int:
         return 0
     about, workspace = found["conversation"], found["workspace"]
     holds = f"{show.count(workspace['files'], 'file')}, {show.size(workspace['bytes'])}" if workspace else "gone"
-    out = show.out()
-    out.print(
+    show.say(
         show.facts(
             [
                 ("Conversation", about["id"]),
@@ -62,8 +61,8 @@ def show_one(deployment: Deployment, conversation: str, *, json: bool) -> int:
         )
     )
     if found["artifacts"]:
-        out.print()
-        out.print(artifacts.as_table(found["artifacts"]))
+        show.say()
+        show.say(artifacts.as_table(found["artifacts"]))
     return 0
 
 
@@ -90,7 +89,7 @@ def delete(deployment: Deployment, conversations: Sequence[str], *, dry_run: boo
         return 0
     for one in deleted:
         until = show.when(one["purgeAt"])
-        show.out().print(show.plain(f"{one['id']} is deleted. It can be restored, without workspace, until {until}."))
+        show.say(show.plain(f"{one['id']} is deleted. It can be restored, without workspace, until {until}."))
     return 0
 
 
@@ -112,7 +111,7 @@ def restore(deployment: Deployment, conversations: Sequence[str], *, dry_run: bo
     for before, after in zip(found, restored, strict=True):
         was_active = before["conversation"]["status"] == "active"
         text = "was not deleted" if was_active else "is back, its workspace starts empty"
-        show.out().print(show.plain(f"{after['id']} {text}."))
+        show.say(show.plain(f"{after['id']} {text}."))
     return 0
 
 
@@ -134,9 +133,9 @@ def _tell(found: Sequence[dict[str, Any]], what: str, *, json: bool) -> int:
     for one in found:
         if one["conversation"]["status"] != concerned:
             status = one["conversation"]["status"]
-            show.out().print(show.plain(f"{one['conversation']['id']} is {status}: nothing would happen."))
+            show.say(show.plain(f"{one['conversation']['id']} is {status}: nothing would happen."))
         else:
-            show.out().print(show.plain(f"{_what_goes(one)}, {what}."))
+            show.say(show.plain(f"{_what_goes(one)}, {what}."))
     return 0
 
 

@@ -44,7 +44,7 @@ def download(deployment: Deployment, artifact: str, path: str, *, version: int |
     if json:
         show.as_json({"path": str(target), "artifact": about["id"], **facts})
     else:
-        show.out().print(show.plain(f"{target} ({show.size(wanted['bytes'])}, version {wanted['version']})"))
+        show.say(show.plain(f"{target} ({show.size(wanted['bytes'])}, version {wanted['version']})"))
     return 0
 
 

@@ -23,17 +23,17 @@ def usage(deployment: Deployment, department: str, month: str | None, *, json: b
         show.as_json({"department": department, "month": month, "usage": rows})
         return 0
     if not rows:
-        show.out().print(show.plain(f"Nobody of {department} has stored anything in {month or 'this month'}."))
+        show.say(show.plain(f"Nobody of {department} has stored anything in {month or 'this month'}."))
         return 0
     rows = sorted(rows, key=lambda row: (-row["bytes"], row["person"]))
     most = max(row["bytes"] for row in rows)
     cells: list[list[show.Cell]] = [
-        [row["person"], show.size(row["bytes"]), show.bar(row["bytes"], most), show.size(row["byteHours"])]
+        [row["person"], show.size(row["bytes"]), show.bar(row["bytes"], most), show.byte_hours(row["byteHours"])]
         for row in rows
     ]
     total, hours = (sum(row[name] for row in rows) for name in ("bytes", "byteHours"))
-    footer = [show.count(len(rows), "person", "people"), show.size(total), "", show.size(hours)]
-    show.out().print(show.table(USAGE, cells, footer))
+    footer = [show.count(len(rows), "person", "people"), show.size(total), "", show.byte_hours(hours)]
+    show.say(show.table(USAGE, cells, footer))
     return 0
 
 
@@ -44,7 +44,7 @@ def erase(deployment: Deployment, person: str, *, dry_run: bool, yes: bool, json
         if json:
             show.as_json({"dryRun": True, "person": held})
         else:
-            show.out().print(show.plain(_what_goes(held)))
+            show.say(show.plain(_what_goes(held)))
         return 0
     if not held["erasing"]:
         show.notes().print(show.plain(_what_goes(held)))
@@ -54,8 +54,8 @@ def erase(deployment: Deployment, person: str, *, dry_run: bool, yes: bool, json
         show.as_json({"erasure": erasure})
         return 0
     counts = ", ".join(f"{name} {count:,}" for name, count in erasure["counts"].items())
-    show.out().print(show.plain(f"Erased of {person}: {counts}."))
-    show.out().print(show.plain(erasure["remains"]))
+    show.say(show.plain(f"Erased of {person}: {counts}."))
+    show.say(show.plain(erasure["remains"]))
     return 0
 
 
@@ -93,6 +93,7 @@ def _what_goes(held: dict[str, Any]) -> str:
         f"{show.count(counts['conversations'], 'conversation')} with workspace, results and artifacts",
         show.count(counts["collections"], "collection of documents", "collections of documents"),
         f"{show.count(counts['artifacts'], 'artifact')} of their own",
-        f"what {show.count(counts['turns'], 'turn')} of theirs made, in conversations of others too",
     ]
+    if counts["turns"]:
+        things.append(f"what {show.count(counts['turns'], 'turn')} of theirs made, in conversations of others too")
     return f"Everything of {held['user']} goes: {', '.join(things)}. The sums of their department's usage stay."

@@ -56,7 +56,7 @@ def push(deployment: Deployment, folder: str, *, dry_run: bool, json: bool) -> i
     if json:
         show.as_json({"skills": [outcome.as_dict() for outcome in outcomes]})
     else:
-        show.out().print(show.table(COLUMNS, map(_row, outcomes)))
+        show.say(show.table(COLUMNS, map(_row, outcomes)))
     return int(any(outcome.reason for outcome in outcomes))
 
 
@@ -66,9 +66,9 @@ def list_them(deployment: Deployment, *, json: bool) -> int:
     if json:
         show.as_json({"skills": found})
     elif not found:
-        show.out().print(show.plain("There are no skills. `workbench skills push DIR` makes some."))
+        show.say(show.plain("There are no skills. `workbench skills push DIR` makes some."))
     else:
-        show.out().print(show.table(LISTED, map(_listed_row, found)))
+        show.say(show.table(LISTED, map(_listed_row, found)))
     return 0
 
 
@@ -82,7 +82,7 @@ def withdraw(deployment: Deployment, name: str, *, dry_run: bool, yes: bool, jso
     if json:
         show.as_json({"skill": found})
     else:
-        show.out().print(show.plain(f"{name}: {'would be withdrawn' if dry_run else 'withdrawn'}."))
+        show.say(show.plain(f"{name}: {'would be withdrawn' if dry_run else 'withdrawn'}."))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from local.admin.client import AdminError, Answer, Deployment
 from local.cli import main
 from local.system import LocalSystem
 from tests.local.talk import Talk
+from tests.local.uploaded import upload
 
 
 class Command:
@@ -148,10 +150,20 @@ def test_artifacts_are_shown_with_versions_and_markers(
     assert "no such artifact" in command("admin", "artifacts", "show", "art_none", expect=1)
 
 
+def test_an_uploaded_document_is_attached_to_nothing(command: Command, api: Any, unique: str) -> None:
+    document = upload(api, owner=unique)
+    listed = command("admin", "artifacts", "list", "--person", unique).splitlines()
+    assert listed[1].split()[-1] == "document"
+    shown = [line.split() for line in command("admin", "artifacts", "show", document["artifact"]).splitlines()]
+    assert ["State", "document"] in shown and "document" in shown[-1]
+    assert command.json("admin", "artifacts", "show", document["artifact"])["artifact"]["state"] == "attached"
+
+
 def test_usage_has_a_bar_for_everybody(command: Command, talk: Talk, unique: str) -> None:
     assert "Nobody" in command("admin", "usage", f"{unique}-nobody")
     export(talk, content="x" * 2048)
     shown = command("admin", "usage", unique)
+    assert "B·h" in shown
     assert "2.0 KiB" in shown and "█" in shown and "1 person" in shown
     assert command.json("admin", "usage", unique)["usage"][0]["bytes"] == 2048
     assert "month" in command("admin", "usage", unique, "--month", "soon", expect=1)
@@ -162,6 +174,7 @@ def test_usage_has_a_bar_for_everybody(command: Command, talk: Talk, unique: str
 
 def test_erasing_is_shown_asked_watched_and_counted(command: Command, talk: Talk, api: Any, unique: str) -> None:
     artifact = export(talk, content="x")
+    assert "turn" not in command("admin", "erase", f"{unique}-nobody", "--dry-run")
     dry = command("admin", "erase", unique, "--dry-run")
     assert "1 conversation with" in dry and "1 artifact of" in dry and "1 turn of" in dry
     assert "Nobody can be asked" in command("admin", "erase", unique, expect=1)
@@ -272,7 +285,7 @@ def test_what_is_wrong_is_said_in_a_line(capsys: pytest.CaptureFixture[str], mon
         assert printed.out == "" and printed.err.count("\n") == 1
         return printed.err
 
-    assert "WORKBENCH_URL" in said()
+    assert "WORKBENCH_URL" in (found := said()) and "begins with `ToolsUrl`" in found
     assert "not encrypted" in said("--url", "http://example.org")
     assert "no address" in said("--url", "example.org")
     assert "workbench serve" in said("--url", "http://127.0.0.1:9")
@@ -360,3 +373,32 @@ def test_sizes_are_readable(count: int, text: str) -> None:
 
 def test_text_of_others_is_shown_not_obeyed() -> None:
     assert show.plain("[red]x[/red]\x1b[2J\n").plain == "[red]x[/red]\\x1b[2J\\n"
+
+
+WIDE = (("Artifact", "left"), ("Name", "left"), ("Versions", "right"), ("Until", "left"))
+WIDE_ROW = ["art_" + "x" * 26, "a name " * 12, "1,234", "2026-11-30 19:28"]
+
+
+def test_a_piped_row_is_one_line_without_padding(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    show.say(show.table(WIDE, [WIDE_ROW, ["b", "b", "1", ""]], ["2 in all"]))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and all(line == line.rstrip() for line in lines)
+    assert all(cell in lines[1] for cell in WIDE_ROW)
+
+
+@pytest.mark.parametrize("columns", [80, 20])
+def test_a_terminal_of_any_width_breaks_neither_ids_nor_titles(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    show.say(show.table(WIDE, [WIDE_ROW]))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert lines[0].split() == [title for title, _ in WIDE]
+    assert lines[1].startswith(WIDE_ROW[0] + " ") and "1,234" in lines[1] and len(lines) > 2
+    assert columns < 80 or max(map(len, lines)) == columns

@@ -117,6 +117,21 @@ def test_nothing_to_push_is_said(command: Command, tmp_path: Path, what: str) ->
     assert "SKILL.md" in command.errors or "is no folder" in command.errors
 
 
+def test_a_dry_run_tells_what_publishing_would_do(command: Command, api: Any, unique: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(f"---\nname: {unique}\n---\nHello\n")
+    (tmp_path / "b.md").write_text(f"---\nname: {unique}\n---\nBye\n")
+    (tmp_path / "c.md").write_text(f"---\nname: {unique}-long\n---\n{'x' * 131_073}\n")
+
+    def told(*words: str, expect: int) -> list[str]:
+        answer = command.json("prompts", "push", str(tmp_path), *words, expect=expect)
+        return [one["result"] for one in answer["prompts"]]
+
+    assert told("--dry-run", expect=1) == ["would be published", "refused", "refused"]
+    assert api("GET", f"/v1/prompts/{unique}").status == 404
+    assert told(expect=1) == ["published", "refused", "refused"]
+    assert told("--dry-run", expect=1) == ["unchanged", "refused", "refused"]
+
+
 def test_prompts_are_published_from_files(command: Command, api: Any, unique: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(f"---\nname: {unique}\nversion: 1.0.0\n---\nHello {{{{ name }}}}\n")
     (tmp_path / "b.md").write_text("no head")

@@ -145,7 +145,12 @@ def test_the_command_shows_every_fact(command: Callable[..., subprocess.Complete
     ran = command()
     assert ran.returncode == 0, ran.stderr
     assert "ok       no socket of any family opens: none\n" in ran.stdout
-    assert "facts hold" in ran.stdout.splitlines()[-1]
+    lines = ran.stdout.splitlines()
+    here = sum(line.startswith("here     ") for line in lines)
+    assert (
+        f" facts hold, {here} of them (`here`) on this machine only" in lines[-1] if here else "only" not in lines[-1]
+    )
+    assert "differs" not in ran.stdout
     listed = json.loads(command("--json").stdout)["facts"]
     assert {"fact", "expected", "found", "ok", "note"} == set(listed[0])
 
