@@ -310,17 +310,15 @@ def _zipped(folder: Path) -> bytes:
 
 
 def _check_gone(system: LocalSystem, console: Console) -> None:
-    """The workspace's objects must all be gone once the deletion workflow ended."""
+    """The workspace's objects must all be gone once the deletion workflow has ended."""
     deadline = time.monotonic() + 30
-    runtime = system.runtime
-    while True:
-        listed = runtime.clients.s3.list_objects_v2(
-            Bucket=runtime.settings.workspace_bucket, Prefix="conversations/demo/"
-        )
-        if not listed.get("KeyCount"):
-            break
-        _expect(time.monotonic() < deadline, f"{listed['KeyCount']} objects of the workspace are still there")
+    settings, clients = system.runtime.settings, system.runtime.clients
+    running = {"stateMachineArn": settings.delete_state_machine, "statusFilter": "RUNNING"}
+    while clients.stepfunctions.list_executions(**running)["executions"]:
+        _expect(time.monotonic() < deadline, "the deletion does not end")
         time.sleep(0.05)
+    listed = clients.s3.list_objects_v2(Bucket=settings.workspace_bucket, Prefix="conversations/demo/")
+    _expect(not listed.get("KeyCount"), f"{listed.get('KeyCount')} objects of the workspace are still there")
     console.print("[green]the workspace is gone[/]: no object is left under it", highlight=False)
 
 

@@ -6,6 +6,7 @@ the error payload of the Lambda runtime. It runs in the caller's thread; nothing
 
 from __future__ import annotations
 
+import contextvars
 import importlib.util
 import itertools
 import json
@@ -22,6 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from local.work import Closed, Work
+
 REGION = "eu-central-1"
 ACCOUNT = "123456789012"
 # What Lambda carries in one direction of a synchronous call.
@@ -31,6 +34,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _ARN = re.compile(r"arn:aws:lambda:[a-z0-9-]+:\d{12}:function:([A-Za-z0-9_-]{1,64})(?::[A-Za-z0-9$_-]+)?\Z")
 
 _instances = itertools.count(1)
+# Whose function this thread runs.
+_at_work: contextvars.ContextVar[Work | None] = contextvars.ContextVar("at_work", default=None)
 log = logging.getLogger("workbench.local")
 
 Handler = Callable[[Any, Any], Any]
@@ -75,6 +80,12 @@ class Context:
         return max(0, int((self.deadline - time.monotonic()) * 1000))
 
 
+def is_of_interest(_record: logging.LogRecord) -> bool:
+    """A filter for the functions' log: what is cut off by stopping the system has nothing to report."""
+    work = _at_work.get()
+    return work is None or not work.closed
+
+
 def function_arn(name: str) -> str:
     """The ARN under which the state machines call a local function."""
     return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
@@ -98,22 +109,21 @@ class LocalFunctions:
         self._prefix = f"workbench_local_functions_{next(_instances)}"
         self._handlers: dict[str, Handler] = {}
         self._loading = threading.RLock()
-        self._closed = False
+        self._work = Work()
 
     def call(self, name: str, event: Any) -> Any:
         """Call the function in this thread and return what its handler returned.
 
         Raises :class:`FunctionMissing` and :class:`FunctionFailed`. ``event`` must be the caller's to give away.
         """
-        handler = self._handler(function_name(name))
-        context = Context(function_name(name), time.monotonic() + self._timeout_seconds)
+        at_work = _at_work.set(self._work)
         try:
-            return handler(event, context)
-        except Exception as error:
-            # What the system took away from under a function when it stopped is no failure of the function.
-            log.log(logging.DEBUG if self._closed else logging.ERROR, "function %s failed", name, exc_info=True)
-            trace = traceback.format_tb(error.__traceback__)
-            raise FunctionFailed(type(error).__name__, str(error), trace) from error
+            with self._work.piece():
+                return self._call(name, event)
+        except Closed as error:
+            raise FunctionFailed("Stopping", "The local system is stopping; start it and try again.") from error
+        finally:
+            _at_work.reset(at_work)
 
     def invoke(self, name: str, payload: bytes) -> tuple[bytes, bool]:
         """A synchronous Invoke: the response's payload and whether it is an error. Raises :class:`FunctionMissing`."""
@@ -130,23 +140,38 @@ class LocalFunctions:
     def invoke_later(self, name: str, payload: bytes) -> None:
         """An Invoke of type ``Event``: returns at once; failures are only logged (Lambda would try twice more)."""
         self._handler_path(function_name(name))
-        if not self._closed:
+        if not self._work.closed:
             # Daemons, so that a function at work never keeps a stopped system's process alive.
             threading.Thread(
                 target=self._invoke_logged, args=(name, payload), name=f"lambda {name}", daemon=True
             ).start()
 
     def close(self) -> None:
-        """Take no more asynchronous calls and forget the loaded handlers."""
-        self._closed = True
+        """Take no more calls."""
+        self._work.close()
+
+    def finish(self, seconds: float) -> None:
+        """After :meth:`close`: wait for the functions at work, at most ``seconds``, and forget the loaded handlers."""
+        self._work.wait(seconds)
         with self._loading:
             for name in [name for name in sys.modules if name.startswith(self._prefix + ".")]:
                 del sys.modules[name]
             self._handlers.clear()
 
+    def _call(self, name: str, event: Any) -> Any:
+        handler = self._handler(function_name(name))
+        context = Context(function_name(name), time.monotonic() + self._timeout_seconds)
+        try:
+            return handler(event, context)
+        except Exception as error:
+            # What the system took away from under a function when it stopped is no failure of the function.
+            log.log(logging.DEBUG if self._work.closed else logging.ERROR, "function %s failed", name, exc_info=True)
+            trace = traceback.format_tb(error.__traceback__)
+            raise FunctionFailed(type(error).__name__, str(error), trace) from error
+
     def _invoke_logged(self, name: str, payload: bytes) -> None:
         answer, failed = self.invoke(name, payload)
-        if failed and not self._closed:
+        if failed and not self._work.closed:
             log.error("asynchronous call of %s failed: %s", name, answer.decode())
 
     def _handler(self, name: str) -> Handler:

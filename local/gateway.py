@@ -25,6 +25,7 @@ from typing import Any
 from local import events
 from local.events import BadAnswer, BadTarget, HttpAnswer, HttpRequest, Router
 from local.functions import PAYLOAD_BYTES, FunctionFailed, FunctionMissing, marshal
+from local.work import Closed, Work
 from workbench.errors import Forbidden, Internal, InvalidRequest, RequestError, TooLarge
 from workbench.http import failure
 from workbench.routes import SANDBOX_ROUTE
@@ -76,6 +77,7 @@ class Gateway:
         self._router = Router(self._routes, fallback)
         self._special = special
         self._body_bytes = dict(body_bytes or {})
+        self._work = Work()
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -87,11 +89,17 @@ class Gateway:
         )
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop listening and end every open connection."""
+    def close(self) -> None:
+        """Refuse every further request."""
+        self._work.close()
+
+    def stop(self, seconds: float = 0) -> None:
+        """Stop listening, wait for the requests at work, at most ``seconds``, and end every open connection."""
+        self._work.close()
         if self._server is None or self._thread is None:
             return
         self._server.shutdown()
+        self._work.wait(seconds)
         self._server.server_close()
         self._thread.join()
         self._server = None
@@ -115,15 +123,22 @@ class Gateway:
         """What the API answers to one well-formed request; never raises."""
         request_id = str(uuid.uuid4())
         try:
-            return self._special_answer(request) or self._function_answer(request, request_id)
+            with self._work.piece():
+                return self._special_answer(request) or self._function_answer(request, request_id)
+        except Closed:
+            return refusal(Internal("The local system is stopping; start it and try again."))
         except RequestError as error:
             return refusal(error)
         except (FunctionFailed, FunctionMissing, BadAnswer) as error:
             # The function has logged its own failure; these are ours.
-            log.error("%s %s: %s", request.method, request.path.decode("latin-1"), error)
+            log.log(self._failure_level(), "%s %s: %s", request.method, request.path.decode("latin-1"), error)
         except Exception:
-            log.exception("the gateway failed")
+            log.log(self._failure_level(), "the gateway failed", exc_info=True)
         return refusal(Internal("Something failed on our side. Nothing is known to be lost; try again."))
+
+    def _failure_level(self) -> int:
+        # What stopping cuts off has not failed.
+        return logging.DEBUG if self._work.closed else logging.ERROR
 
     def _special_answer(self, request: HttpRequest) -> HttpAnswer | None:
         return self._special(request) if self._special else None

@@ -68,6 +68,7 @@ def _batch_without_ec2() -> Iterator[None]:
 
 with _batch_without_ec2():
     from moto.stepfunctions.parser.api import InvalidToken, TaskTimedOut
+    from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
     from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
         state_task_service_callback,
     )
@@ -775,6 +776,28 @@ def early_callbacks_count(patches: Patches) -> None:
 
     patches.wrap(CallbackEndpoint, "setup_heartbeat_endpoint", wrap_setup)
     patches.wrap(CallbackEndpoint, "notify_heartbeat", wrap_heartbeat)
+
+
+@_adaptation
+def retries_wait_for_their_execution(patches: Patches) -> None:
+    """moto sleeps before it tries a state again, whatever happens to the execution meanwhile. AWS ends one that is
+    stopped at once. Stopping the local system must not wait for a retry of what it has just cut off.
+    """
+
+    def wrapper(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def evaluate(self: Any, env: Any) -> None:
+            waiting.execution = env
+            stock(self, env)
+
+        return evaluate
+
+    def sleep(seconds: float) -> None:
+        if waiting.execution.is_running():
+            waiting.execution.program_state_event.wait(seconds)
+
+    waiting = threading.local()
+    patches.wrap(retrier_decl.RetrierDecl, "_eval_body", wrapper)
+    patches.replace(retrier_decl, "time", SimpleNamespace(sleep=sleep))
 
 
 _CallbackState: Any = state_task_service_callback.StateTaskServiceCallback

@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,9 +21,9 @@ from typing import Any, Literal, Self
 
 from moto import mock_aws
 
-from local import moto_adaptations, resources, signed_links
+from local import executions, moto_adaptations, resources, signed_links
 from local.events import HttpAnswer, HttpRequest
-from local.functions import REGION, LocalFunctions
+from local.functions import REGION, LocalFunctions, is_of_interest
 from local.gateway import SANDBOX_PATH, Gateway, Special
 from local.schedule import Schedule
 from local.signed_links import SignedLinks
@@ -41,6 +42,8 @@ Sandbox = Literal["real", "unsafe", "off"]
 
 # As in AWS. In between, each run that asks for a sandbox calls the keeper.
 KEEP_SECONDS = 60.0
+# What is at work when the system stops has these to end; nearly all of it ends at once.
+STOP_SECONDS = 2.5
 
 # Short enough that a run whose sandbox has died is given up while somebody still watches.
 LOCAL_SETTINGS: Mapping[str, Any] = {
@@ -118,6 +121,7 @@ class LocalSystem:
         self._gateway: Gateway | None = None
         self._runtime: Runtime | None = None
         self._schedule: Schedule | None = None
+        self._stop_by = 0.0
 
     def start(
         self,
@@ -154,7 +158,8 @@ class LocalSystem:
         return self
 
     def stop(self) -> None:
-        """End the sandboxes, close the connections, forget all data. Harmless when not running."""
+        """Take no more work, end what is at work, close the connections, forget all data. Harmless when not running."""
+        self._stop_by = time.monotonic() + STOP_SECONDS
         while self._undo:
             undo = self._undo.pop()
             try:
@@ -217,7 +222,6 @@ class LocalSystem:
         functions = LocalFunctions(self._function_folder, settings.longest_function_seconds)
         tasks = LocalTasks(starter, functions.invoke_later)
         self._undo.append(moto_adaptations.adapt(functions, tasks))
-        self._undo.append(functions.close)
 
         clients = Clients(REGION)
         resources.create_table(clients.dynamodb, settings.table)
@@ -228,16 +232,24 @@ class LocalSystem:
         links = SignedLinks(clients.s3, lambda: self.url)
         uploads = {signed_links.PREFIX: signed_links.UPLOAD_BYTES}
         clock = _Clock()
-        # Requests may be at work until the gateway has closed their connections.
-        self._undo.append(lambda: runtime.install(None))
-        self._undo.append(clock.stop)
         gateway = Gateway(functions.call, list(_routes()), FALLBACK, _first_of(links.answer, special), uploads)
+        schedule = Schedule(functions.invoke_later)
+        # From the last to the first: nothing begins any more, nobody waits any more, and what is at work ends while
+        # all that it works with is still there.
+        self._undo += [
+            lambda: runtime.install(None),
+            lambda: gateway.stop(self._left()),
+            lambda: executions.end(self._left()),
+            lambda: functions.finish(self._left()),
+            tasks.close,
+            clock.stop,
+            functions.close,
+            gateway.close,
+            schedule.close,
+            partial(logging.getLogger("moto").setLevel, logging.CRITICAL),
+        ]
         gateway.start(port)
-        self._gateway = gateway
-        self._undo.append(gateway.stop)
-        self._undo.append(tasks.close)
-        self._schedule = Schedule(functions.invoke_later)
-        self._undo.append(self._schedule.close)
+        self._gateway, self._schedule = gateway, schedule
 
         found = {
             "sandbox_route_url": gateway.url + SANDBOX_PATH,
@@ -250,6 +262,10 @@ class LocalSystem:
         self._runtime = Runtime(settings, clients, clock)
         runtime.install(self._runtime)
 
+    def _left(self) -> float:
+        """Seconds until stopping waits no longer."""
+        return max(0.0, self._stop_by - time.monotonic())
+
     def _prepare(self, sandbox: Sandbox) -> None:
         if _prepare(sandbox):
             self._keep_the_pool()
@@ -260,6 +276,8 @@ class LocalSystem:
             schedule.every(KEEP_SECONDS, keeper.FUNCTION)
 
     def _send_logs_to_stderr(self, level: int) -> None:
+        # It stays when the system has stopped: a function may outlast the waiting for it.
+        logger.addFilter(is_of_interest)
         # Lambda takes its log from standard output; here that belongs to whoever started the system.
         for handler in logger.handlers:
             if isinstance(handler, logging.StreamHandler):

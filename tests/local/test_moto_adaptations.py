@@ -13,6 +13,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -33,6 +34,7 @@ from moto.s3.models import S3Backend
 from moto.s3.utils import _VersionedKeyStore
 from moto.stepfunctions.models import StateMachine
 from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
+from moto.stepfunctions.parser.asl.component.common.retry.max_attempts_decl import MaxAttemptsDecl
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -809,6 +811,34 @@ def test_attempts_have_their_own_token(lab: Lab, both: Both, runs: Runs) -> None
     stock, cured = both("attempts_have_their_own_token", probe)
     assert stock == (1, "failed")
     assert cured == (2, "succeeded")
+
+
+def test_retries_wait_for_their_execution(
+    lab: Lab, both: Both, runs: Runs, terminated: queue.Queue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retry = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 3, "BackoffRate": 1.0, "MaxAttempts": 9}]
+    stock_decide = MaxAttemptsDecl._eval_body
+
+    def fail(_event: Any) -> None:
+        raise ValueError("broken")
+
+    def probe() -> bool:
+        deciding = threading.Event()
+
+        def decide(self: Any, env: Any) -> None:
+            stock_decide(self, env)
+            deciding.set()
+
+        monkeypatch.setattr(MaxAttemptsDecl, "_eval_body", decide)
+        lab.functions.handlers["fail"] = fail
+        execution = runs.start({"Fail": {**call("fail"), "Retry": retry}}, "Fail")
+        assert deciding.wait(WAIT_SECONDS)
+        asked = time.monotonic()
+        lab.stepfunctions.stop_execution(executionArn=execution)
+        assert terminated.get(timeout=WAIT_SECONDS) == execution
+        return time.monotonic() - asked < 2
+
+    assert both("retries_wait_for_their_execution", probe) == (False, True)
 
 
 def test_early_callbacks_count(lab: Lab, both: Both, runs: Runs) -> None:

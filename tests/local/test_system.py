@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import logging
 import os
 import queue
 import secrets
@@ -30,8 +31,10 @@ from local.cli import main
 from local.functions import function_arn
 from local.moto_adaptations import OutsideLoopback
 from local.signed_links import SignedLinks
-from local.system import AlreadyRunning, LocalSystem
+from local.system import STOP_SECONDS, AlreadyRunning, LocalSystem
 from local.tasks import STOPPED_FUNCTION
+from tests.local.conftest import Api
+from tests.local.talk import Talk
 from workbench import runtime
 from workbench.logs import logger
 from workbench.operations import Update
@@ -464,6 +467,40 @@ def test_stopping_the_system_ends_the_sandboxes(
     assert children[0].process.poll() == -signal.SIGKILL
     # Nobody is left to be told.
     assert not [event for event in list(inbox.events.queue) if event.get("detail", {}).get("startedBy") == "sbx_7"]
+
+
+def test_what_is_at_work_when_it_stops_ends_without_a_word(
+    stopped: None, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = set(threading.enumerate())
+    held: set[str] = set()
+    both_held = threading.Event()
+
+    def hold(_service: str, operation: str) -> None:
+        # A deletion that removes objects and a heartbeat of a run: until nobody waits any more.
+        if operation in ("DeleteObjects", "SendTaskHeartbeat"):
+            held.add(operation)
+            if len(held) == 2:
+                both_held.set()
+            system.runtime.clock.sleep(WAIT_SECONDS)
+
+    with LocalSystem().start(sandbox="unsafe") as system:
+        api = Api(system.url)
+        deleted, running = (Talk.open(api, name, ["write_file", "run_code"]) for name in ("deleted", "running"))
+        deleted.ok("write_file", path="a.txt", content="x")
+        system.runtime.clients.hook = hold
+        assert running.send("run_code", {"code": "while True: pass"}, wait=0).json["outcome"] == "running"
+        assert api("DELETE", "/v1/conversations/deleted").status == 202
+        assert both_held.wait(WAIT_SECONDS)
+        began = time.monotonic()
+    assert time.monotonic() - began < STOP_SECONDS + 1
+    for thread in set(threading.enumerate()) - before:
+        # Those of executors wait for work as long as their executor is there.
+        if not thread.name.startswith(("aws", "tool")):
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive(), thread
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert capfd.readouterr().err == ""
 
 
 def test_without_sandboxes_a_task_says_so(stopped: None, folders: tuple[Path, Path]) -> None:
