@@ -126,6 +126,41 @@ def test_an_object_that_no_item_names_goes_when_it_is_a_day_old(
     assert not keys(world) & {named, *ORPHANS[kind]}
 
 
+def test_what_is_stored_under_an_orphans_key_after_the_look_stays(world: LocalSystem, clock: ShiftedClock) -> None:
+    # S3 may remove the orphan at that moment, and an export take the same number.
+    key, ahead = "artifacts/art_late/1", clock.ahead
+    put(world, key)
+    (kind,) = [kind for kind in stored.KINDS if kind.name == "artifacts"]
+    try:
+        clock.ahead = DAY_SECONDS + 1800
+        steps = list(stored.sweep_of(kind)(world.runtime, "artifacts/art_late/"))
+        (finding,) = [finding for step in steps for finding in step.findings if finding.what == key]
+        clock.ahead = 0  # What lies there now is young.
+        finding.repair()
+        assert key in keys(world)
+        clock.ahead = DAY_SECONDS + 1800
+        finding.repair()
+        assert key not in keys(world)
+    finally:
+        clock.ahead = max(ahead, clock.ahead)
+
+
+def test_what_a_withdrawn_skill_left_goes_although_its_record_tells_of_it(
+    world: LocalSystem, clock: ShiftedClock
+) -> None:
+    key, item = NAMED["skills"]
+    world.runtime.table.put({**item, "withdrawn": world.runtime.clock.now()})
+    put(world, key)
+    ahead = clock.ahead
+    try:
+        clock.ahead = DAY_SECONDS + 1800
+        assert found(reconcile(world), "repaired")["skills"] == 1
+        assert key not in keys(world)
+    finally:
+        clock.ahead = max(ahead, clock.ahead)
+        world.runtime.table.delete((item["PK"], item["SK"]))
+
+
 def test_every_kind_has_its_examples() -> None:
     kinds = {kind.name for kind in stored.KINDS}
     assert kinds == set(NAMED) == set(ORPHANS) == {key.split("/")[0] for key in FOREIGN}

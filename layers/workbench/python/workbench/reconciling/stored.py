@@ -1,7 +1,7 @@
 """Objects whose owner is an item of the table: what no item names goes. One small entry for each kind.
 
-Every kind's keys hold random characters or a call's id, so that a key of which nothing is known after a day is never
-named again: looking and removing need no lock.
+Keys hold random characters or a call's id, so that a key of which nothing is known after a day is never named again, or
+what is removed is the old object alone: looking and removing need no lock.
 """
 
 from __future__ import annotations
@@ -71,7 +71,13 @@ KINDS: tuple[Kind, ...] = (
         _index,
         lambda collection, key: key.endswith(f"/{collection.get('generation')}.sqlite"),
     ),
-    Kind("skills", "workspaces", "skills/", _skill, lambda version, key: version.get("key") == key),
+    Kind(
+        "skills",
+        "workspaces",
+        "skills/",
+        _skill,
+        lambda version, key: version.get("key") == key and "withdrawn" not in version,
+    ),
     Kind("artifacts", "artifacts", "artifacts/", _artifact),
     Kind("documents", "artifacts", "documents/", _document),
 )
@@ -115,8 +121,16 @@ def _remove(runtime: Runtime, kind: Kind, keys: Sequence[str]) -> None:
 
 
 def _remove_for_good(runtime: Runtime, kind: Kind, key: str) -> None:
-    """By version id: a plain delete of a versioned bucket only hides."""
-    bucket = bucket_of(runtime, kind)
+    """By version id: a plain delete of a versioned bucket only hides.
+
+    An artifact's numbers are not random: since the look, S3 may have removed the orphan and an export stored its own
+    bytes under the key. Those are young, and stay.
+    """
+    bucket, safe = bucket_of(runtime, kind), safe_before(runtime)
     stored, markers = objects.versions(runtime.clients, bucket, key)
-    mine = [{"Key": key, "VersionId": entry["VersionId"]} for entry in [*stored, *markers] if entry["Key"] == key]
+    mine = [
+        {"Key": key, "VersionId": entry["VersionId"]}
+        for entry in [*stored, *markers]
+        if entry["Key"] == key and entry["LastModified"].timestamp() < safe
+    ]
     objects.delete(runtime.clients, bucket, mine)
