@@ -109,12 +109,18 @@ def list_collections(runtime: Runtime, request: Request) -> Response:
     """
     viewer = access.viewer_of(request.headers)
     if viewer is None:
-        viewer = Viewer(request.query.get("owner") or None, request.query.get("department") or None)
+        owner, department = (_named(request, field) for field in ("owner", "department"))
+        viewer = Viewer(owner, department)
     owners = _principals(viewer)
     if not owners:
         raise InvalidRequest("Name a person (`?owner=` or X-Workbench-User) or a department.", field="owner")
     found = [collection for owner in owners for collection in store.collections_of(runtime, owner)]
     return Response({"collections": [collection.as_dict() for collection in sorted(found, key=lambda one: one.id)]})
+
+
+def _named(request: Request, field: str) -> str | None:
+    value = request.query.get(field)
+    return None if value is None else fields.name(value, field)
 
 
 def show_collection(runtime: Runtime, request: Request) -> Response:
