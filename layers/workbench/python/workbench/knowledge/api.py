@@ -107,11 +107,8 @@ def list_collections(runtime: Runtime, request: Request) -> Response:
 
     A person's headers decide; without them the query names whose.
     """
-    viewer = access.viewer_of(request.headers)
-    if viewer is None:
-        owner, department = (_named(request, field) for field in ("owner", "department"))
-        viewer = Viewer(owner, department)
-    owners = _principals(viewer)
+    owner, department = (_named(request, field) for field in ("owner", "department"))
+    owners = _principals(access.viewer_of(request.headers) or Viewer(owner, department))
     if not owners:
         raise InvalidRequest("Name a person (`?owner=` or X-Workbench-User) or a department.", field="owner")
     found = [collection for owner in owners for collection in store.collections_of(runtime, owner)]
