@@ -198,10 +198,10 @@ def test_other_disks_count_as_well(sandbox: Sandbox) -> None:
     run = sandbox.run(
         """
 import os, time
-for number in range(40):
+for number in range(400):
     with open(f"{os.environ['HOME']}/big-{number}", "wb") as file:
         file.write(b"x" * 8 * 2**20)
-    time.sleep(0.1)
+    time.sleep(0.05)
 time.sleep(60)
 """,
         diskBytes=24 * MIB,
