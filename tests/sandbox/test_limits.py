@@ -193,22 +193,6 @@ time.sleep(60)
     assert run.report["seconds"] < 15
 
 
-def test_other_disks_count_as_well(sandbox: Sandbox) -> None:
-    # It goes on writing, because what other tests remove from the same disk meanwhile hides as much of it.
-    run = sandbox.run(
-        """
-import os, time
-for number in range(400):
-    with open(f"{os.environ['HOME']}/big-{number}", "wb") as file:
-        file.write(b"x" * 8 * 2**20)
-    time.sleep(0.05)
-time.sleep(60)
-""",
-        diskBytes=24 * MIB,
-    )
-    assert run.report["outcome"] == "disk"
-
-
 def test_countless_empty_files_end_the_program_for_disk(sandbox: Sandbox) -> None:
     run = sandbox.run(
         """
