@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from local.system import LocalSystem
+from workbench.clients import Clients
 from workbench.workspace.storage.head import read_head
 from workbench.workspace.storage.store import WorkingCopy, WorkspaceStore
 
@@ -34,6 +36,33 @@ def hooked(system: LocalSystem, hook: Callable[[str, str], None]) -> Iterator[No
         yield
     finally:
         system.runtime.clients.hook = None
+
+
+@dataclass
+class Crash:
+    """What was sent before it, as ``service:operation``, and whether it came to it."""
+
+    sent: list[str] = field(default_factory=list)
+    happened: bool = False
+
+
+@contextmanager
+def crashing(clients: Clients, requests: int) -> Iterator[Crash]:
+    """The block's process ends instead of sending one AWS request more than ``requests``; the test goes on after it."""
+    crash = Crash()
+
+    def hook(service: str, operation: str) -> None:
+        if len(crash.sent) >= requests:
+            raise Crashed
+        crash.sent.append(f"{service}:{operation}")
+
+    clients.hook = hook
+    try:
+        yield crash
+    except Crashed:
+        crash.happened = True
+    finally:
+        clients.hook = None
 
 
 def cold(system: LocalSystem) -> None:

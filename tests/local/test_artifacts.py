@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from local.system import LocalSystem
+from tests.local.changed import crashing
 from tests.local.talk import Talk, text
 from workbench.conversations import finishing
 from workbench.ids import TurnId
 from workbench.keys import turn_key
 from workbench.workspace.storage.writing import write
-
-
-class Crashed(BaseException):
-    """The function's process ended here: nothing of ours may catch it."""
-
-
-@pytest.fixture
-def crash(system: LocalSystem) -> Iterator[Callable[[int | None], list[str]]]:
-    """``crash(n)``: from the n-th AWS request on nothing is sent any more; ``crash(None)`` ends that."""
-
-    def install(after: int | None) -> list[str]:
-        sent: list[str] = []
-
-        def hook(service: str, operation: str) -> None:
-            if after is not None and len(sent) >= after:
-                raise Crashed
-            sent.append(f"{service}:{operation}")
-
-        system.runtime.clients.hook = hook if after is not None else None
-        return sent
-
-    yield install
-    system.runtime.clients.hook = None
 
 
 def finish(talk: Talk, outcome: str = "completed") -> Any:
@@ -317,22 +294,15 @@ def test_a_turn_that_was_given_up_attaches_nothing(api: Any, unique: str, system
     assert tag(system, artifact) == "unattached"
 
 
-def test_a_crash_anywhere_in_finish_loses_no_file(
-    api: Any, unique: str, system: LocalSystem, crash: Callable[[int | None], list[str]]
-) -> None:
+def test_a_crash_anywhere_in_finish_loses_no_file(api: Any, unique: str, system: LocalSystem) -> None:
     requests = 0
     while True:
         talk = Talk.open(api, f"{unique}-{requests}")
         made = [talk.ok("export_artifact", content=word)["structured"]["artifact"] for word in ("a", "b")]
         turn = TurnId.parse(talk.turn)
         assert turn is not None
-        sent = crash(requests)
-        try:
+        with crashing(system.runtime.clients, requests) as crash:
             finishing.finish(system.runtime, turn, "completed", "Here.")
-            crashed = False
-        except Crashed:
-            crashed = True
-        crash(None)
         record = system.runtime.table.get(turn_key(turn))
         assert record is not None
         if record["state"] == "completed":
@@ -340,11 +310,11 @@ def test_a_crash_anywhere_in_finish_loses_no_file(
         answer = finish(talk)
         assert [part["artifact"] for part in files_of(answer)] == made
         assert [show(api, artifact).json["artifact"]["expiresAt"] for artifact in made] == [None, None]
-        if not crashed:
+        if not crash.happened:
             break
         requests += 1
     # The record, the two artifacts, their conversation, a tag and two items for each, the commit.
-    assert requests == len(sent) == 11
+    assert requests == len(crash.sent) == 11
 
 
 def test_an_export_during_finish_is_on_the_reply_or_refused(api: Any, unique: str) -> None:

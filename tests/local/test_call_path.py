@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from local.system import LocalSystem
+from tests.local.changed import Crashed
 from tests.local.talk import Talk, text
 from workbench.workspace.storage import head as heads
-
-
-class Crashed(BaseException):
-    """The function's process ended here: nothing of ours may catch it."""
 
 
 @pytest.fixture

@@ -238,16 +238,8 @@ def test_a_crash_anywhere_in_thinning_loses_no_named_object(api: Any, unique: st
         talk = Talk.open(api, f"{unique}-{number}")
         for one in range(3):
             write(talk, one)
-        done = 0
-
-        def crash(_service: str, _operation: str, number: int = number) -> None:
-            nonlocal done
-            done += 1
-            if done >= number:
-                raise Crashed
-
         with changed.settings(system, history_versions=2, lease_seconds=0.05, skew_seconds=0.0):
-            with changed.hooked(system, crash), contextlib.suppress(Crashed):
+            with changed.crashing(system.runtime.clients, number - 1) as crash:
                 history.thin(system.runtime, talk.conversation)
             changed.cold(system)
             readable(system, talk)
@@ -255,7 +247,7 @@ def test_a_crash_anywhere_in_thinning_loses_no_named_object(api: Any, unique: st
             assert history.thin(system.runtime, talk.conversation).finished
             assert versions(talk) == [3, 4]
             assert len(stored(system, talk)) == 4
-        if done < number:
+        if not crash.happened:
             break
         crashed_at = number
     assert crashed_at >= 8

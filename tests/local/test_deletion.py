@@ -12,6 +12,7 @@ import pytest
 
 from local.functions import REGION
 from local.system import LocalSystem
+from tests.local.changed import crashing
 from tests.local.talk import Talk
 from workbench.clients import Clients
 from workbench.clock import ManualClock
@@ -29,10 +30,6 @@ STAYING = {"META", "HEAD", "PINS"}
 CRASH_STRIDE = 3
 
 
-class Crashed(BaseException):
-    """The function's process ended here: nothing of ours may catch it."""
-
-
 @dataclasses.dataclass
 class Machine:
     """The deletion driven by hand: the same steps, with a clock of its own, crashes, and no state machine behind it."""
@@ -44,18 +41,6 @@ class Machine:
         parameters = {"conversation": conversation}
         body: dict[str, Any] = target(self.runtime, Request("", "", "", parameters, {}, {}, b"")).body
         return body
-
-    def crash_after(self, requests: int | None) -> None:
-        """From then on every request fails, as it does for a process that has ended; None lets all pass."""
-        sent = 0
-
-        def hook(_service: str, _operation: str) -> None:
-            nonlocal sent
-            if requests is not None and sent >= requests:
-                raise Crashed
-            sent += 1
-
-        self.runtime.clients.hook = hook
 
     def step(self, conversation: str, step: str) -> str:
         """One step until it has no more to do, as the state machine calls it."""
@@ -71,8 +56,7 @@ class Machine:
             self.step(conversation, step)
 
     def after_a_crash(self) -> None:
-        """All works again, once the lease that the dead process held has run out."""
-        self.crash_after(None)
+        """The lease that the dead process held has run out."""
         self.clock.advance(self.runtime.settings.lease_seconds + 2 * self.runtime.settings.skew_seconds)
 
 
@@ -342,13 +326,9 @@ def test_a_crash_between_any_two_requests_of_a_deletion_is_harmless(
     while True:
         before = lived(api, f"{unique}-{requests}")
         conversation = before.talk.conversation
-        machine.crash_after(requests)
-        try:
+        with crashing(machine.runtime.clients, requests) as crash:
             machine.request(conversation_api.delete, conversation)
             machine.run(conversation)
-            crashed = False
-        except Crashed:
-            crashed = True
         machine.after_a_crash()
         if api("GET", CONVERSATION.format(conversation)).json["conversation"]["status"] == "active":
             # Before the tombstone nothing has happened at all.
@@ -360,7 +340,7 @@ def test_a_crash_between_any_two_requests_of_a_deletion_is_harmless(
         assert_gone(api, system, before)
         machine.request(conversation_api.restore, conversation)
         assert_back(api, system, before)
-        if not crashed:
+        if not crash.happened:
             break
         requests += CRASH_STRIDE
     assert requests > 30
@@ -377,16 +357,12 @@ def test_a_crash_between_any_two_requests_of_a_restore_is_harmless(
             machine.request(conversation_api.delete, conversation)
             for step in steps:
                 machine.step(conversation, step)
-            machine.crash_after(requests)
-            try:
+            with crashing(machine.runtime.clients, requests) as crash:
                 machine.request(conversation_api.restore, conversation)
-                crashed = False
-            except Crashed:
-                crashed = True
             machine.after_a_crash()
             machine.request(conversation_api.restore, conversation)
             assert_back(api, system, before)
-            if not crashed:
+            if not crash.happened:
                 break
             requests += 2 * CRASH_STRIDE + 1
         assert requests > 12

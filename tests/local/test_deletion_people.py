@@ -11,6 +11,7 @@ import pytest
 
 from local.functions import REGION
 from local.system import LocalSystem
+from tests.local.changed import crashing
 from tests.local.talk import Talk
 from workbench.clients import Clients
 from workbench.clock import ManualClock
@@ -18,10 +19,6 @@ from workbench.conversations import erasure, lifecycle
 from workbench.runtime import Runtime
 
 STEPS = ("fence", "stop_runs", "remove_workspace", "remove_records", "retire_artifacts")
-
-
-class Crashed(BaseException):
-    """The function's process ended here: nothing of ours may catch it."""
 
 
 class World:
@@ -177,28 +174,16 @@ def test_a_crash_anywhere_in_an_erasure_is_harmless(
 ) -> None:
     requests = 0
     while True:
-        world, sent = World(api, f"{unique}-{requests}"), 0
-
-        def hook(_service: str, _operation: str) -> None:
-            nonlocal sent
-            if sent >= requests:  # noqa: B023 - the hook is gone before the number changes
-                raise Crashed
-            sent += 1
-
+        world = World(api, f"{unique}-{requests}")
         erasure.begin(driven, world.user)
-        driven.clients.hook = hook
-        try:
+        with crashing(driven.clients, requests) as crash:
             run(driven, world.user)
-            crashed = False
-        except Crashed:
-            crashed = True
-        driven.clients.hook = None
         driven.clock.sleep(driven.settings.lease_seconds + 2 * driven.settings.skew_seconds)
-        if crashed:
+        if crash.happened:
             run(driven, world.user)
         world.assert_erased(system)
         world.assert_others_untouched()
-        if not crashed:
+        if not crash.happened:
             break
         # An odd stride, so that reads, removals and notes are all hit.
         requests += 11

@@ -6,13 +6,13 @@ import base64
 import hashlib
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from local.system import LocalSystem
 from tests.documents import docx_of, pdf_of, with_member, xlsx_of
+from tests.local.changed import crashing
 from tests.local.talk import Talk, text
 from tests.local.uploaded import person, send, upload
 from workbench.errors import TooLarge
@@ -27,29 +27,6 @@ from workbench.knowledge.uploading import Wish
 from workbench.operations import Update
 from workbench.retrieval import index
 from workbench.table import ConditionFailed
-
-
-class Crashed(BaseException):
-    """The function's process ended here: nothing of ours may catch it."""
-
-
-@pytest.fixture
-def crash(system: LocalSystem) -> Iterator[Callable[[int | None], list[str]]]:
-    """``crash(n)``: from the n-th AWS request on nothing is sent any more; ``crash(None)`` ends that."""
-
-    def install(after: int | None) -> list[str]:
-        sent: list[str] = []
-
-        def hook(service: str, operation: str) -> None:
-            if after is not None and len(sent) >= after:
-                raise Crashed
-            sent.append(f"{service}:{operation}")
-
-        system.runtime.clients.hook = hook if after is not None else None
-        return sent
-
-    yield install
-    system.runtime.clients.hook = None
 
 
 @pytest.fixture
@@ -385,25 +362,20 @@ def wish(unique: str) -> Wish:
 
 
 def test_a_crash_anywhere_in_an_upload_leaves_a_whole_document_or_none(
-    api: Any, unique: str, system: LocalSystem, crash: Callable[[int | None], list[str]], read_here: None
+    api: Any, unique: str, system: LocalSystem, read_here: None
 ) -> None:
     runtime, requests = system.runtime, 0
     talk = Talk.open(api, unique, caller={"user": unique, "department": "research"})
     base = upload(api, b"first of all", owner=unique, collection=unique, department="research")["id"]
     while True:
-        sent = crash(requests)
-        try:
+        with crashing(runtime.clients, requests) as crash:
             uploading.upload(runtime, wish(unique))
-            crashed = False
-        except Crashed:
-            crashed = True
-        crash(None)
         listed = [document["id"] for document in api("GET", f"/v1/documents?collection={unique}").json["documents"]]
         there = [one for one in listed if one != base]
-        assert found(talk, "alpha") == there, sent
+        assert found(talk, "alpha") == there, crash.sent
         artifacts = api("GET", "/v1/artifacts", None, person(unique)).json["artifacts"]
-        assert len(artifacts) == len(listed), sent
-        assert bytes_of(api, "research", unique) == 12 + 10 * len(there), sent
+        assert len(artifacts) == len(listed), crash.sent
+        assert bytes_of(api, "research", unique) == 12 + 10 * len(there), crash.sent
         # Much later, the next upload clears away what is left of this one.
         pending = {
             item["SK"]: item for item in runtime.table.query(f"COL#{unique}", "DOC#") if item["state"] != "ready"
@@ -416,16 +388,16 @@ def test_a_crash_anywhere_in_an_upload_leaves_a_whole_document_or_none(
         assert collection is not None and collection.documents == len(listed)
         removing.repair(runtime, collection, most=10)
         for item in pending.values():
-            assert not any(stored(system, f"{unique}/none", item["artifact"]).values()), sent
+            assert not any(stored(system, f"{unique}/none", item["artifact"]).values()), crash.sent
         after = stored(system, unique)
         assert sorted(after["items"]) == sorted(["META", *(f"DOC#{one.split('.')[1]}" for one in listed)])
         assert len(after["passages"]) == len(listed)
-        if not crashed:
+        if not crash.happened:
             break
         for one in there:
             assert api("DELETE", f"/v1/documents/{one}").status == 200
         requests += 1
-    assert requests == len(sent) and there
+    assert requests == len(crash.sent) and there
 
 
 def _lease_ends(system: LocalSystem, collection: str) -> None:
@@ -434,7 +406,7 @@ def _lease_ends(system: LocalSystem, collection: str) -> None:
 
 
 def test_a_crash_anywhere_in_a_removal_hides_the_document_or_leaves_it(
-    api: Any, unique: str, system: LocalSystem, crash: Callable[[int | None], list[str]], read_here: None
+    api: Any, unique: str, system: LocalSystem, read_here: None
 ) -> None:
     runtime, requests = system.runtime, 1
     talk = Talk.open(api, unique, caller={"user": unique, "department": "research"})
@@ -444,27 +416,22 @@ def test_a_crash_anywhere_in_a_removal_hides_the_document_or_leaves_it(
         assert document is not None
         loaded = store.load_document(runtime, document)
         assert loaded is not None
-        sent = crash(requests - 1)
-        try:
+        with crashing(runtime.clients, requests - 1) as crash:
             removing.remove_document(runtime, loaded[1])
-            crashed = False
-        except Crashed:
-            crashed = True
-        crash(None)
         shown = api("GET", f"/v1/documents/{made['id']}").status
-        assert (shown == 200) == (found(talk, "alpha") == [made["id"]]), sent
+        assert (shown == 200) == (found(talk, "alpha") == [made["id"]]), crash.sent
         _lease_ends(system, unique)
         # Sent again, it is finished, whether or not anything is left to do.
         assert api("DELETE", f"/v1/documents/{made['id']}").status in (200, 404)
         left = stored(system, unique, made["artifact"])
-        assert left["items"] == ["META"] and not left["artifact"] + left["passages"] + left["files"], sent
-        assert bytes_of(api, "unassigned", unique) == 0, sent
+        assert left["items"] == ["META"] and not left["artifact"] + left["passages"] + left["files"], crash.sent
+        assert bytes_of(api, "unassigned", unique) == 0, crash.sent
         collection = store.load_collection(runtime, unique)
         assert collection is not None and (collection.documents, collection.bytes) == (0, 0)
-        if not crashed:
+        if not crash.happened:
             break
         requests += 1
-    assert len(sent) >= 10
+    assert len(crash.sent) >= 10
 
 
 def test_an_answer_that_is_lost_does_not_lose_the_document(

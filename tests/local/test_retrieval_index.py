@@ -11,7 +11,6 @@ import pytest
 
 from local.system import LocalSystem
 from tests.local import changed
-from tests.local.changed import Crashed
 from tests.unit.test_retrieval_index_file import Piece
 from workbench import objects
 from workbench.clients import counting
@@ -218,25 +217,13 @@ def test_a_crash_between_any_two_requests_leaves_the_old_index_or_the_new(
         make(runtime, name)
         index.add(runtime, name, "doc_a", "A", pieces("old words"))
         cold(runtime)
-        seen = [0]
-
-        def crash(_service: str, _operation: str, seen: list[int] = seen, number: int = number) -> None:
-            seen[0] += 1
-            if seen[0] >= number:
-                raise Crashed
-
-        with changed.hooked(system, crash):
-            try:
-                changes[change](name)
-            except Crashed:
-                crashed = True
-            else:
-                crashed = False
+        with changed.crashing(runtime.clients, number - 1) as crash:
+            changes[change](name)
         cold(runtime)
         texts = [hit.text for hit in index.search(runtime, [Scope(name)], "old new words", 5)]
         old, new = ["old words"], {"add": ["new words", "old words"], "replace": ["new words"], "remove": []}[change]
         assert sorted(texts) in (old, new)
-        if not crashed:
+        if not crash.happened:
             assert sorted(texts) == new
             break
         # The next writer gets in once the lease is over, builds on what holds, and leaves nothing behind.

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from local.system import LocalSystem
+from tests.local.changed import crashing
 from tests.local.talk import Talk
 from tests.skill_zips import skill_md, zipped
 from workbench.clients import counting
@@ -203,33 +204,17 @@ def objects_of(system: LocalSystem, name: str) -> list[str]:
 # ---------------------------------------------------------------- crashes
 
 
-class Crash(BaseException):
-    pass
-
-
 def test_a_push_that_crashes_leaves_the_old_or_the_new_state(api: Any, unique: str, system: LocalSystem) -> None:
     runtime = system.runtime
     pushed(api, unique, version="1.0.0")
     new = read_zip(bundle(unique, {"a.md": "x"}, version="1.1.0"), 10_000)
     for after in range(1, 10):
-        count = iter(range(1, 100))
-
-        def crash(_service: str, _operation: str, after: int = after, count: Any = count) -> None:
-            if next(count) > after:
-                raise Crash
-
-        runtime.clients.hook = crash
-        try:
+        with crashing(runtime.clients, after) as crash:
             store.push(runtime, new)
-            done = True
-        except Crash:
-            done = False
-        finally:
-            runtime.clients.hook = None
         shown = api("GET", f"/v1/skills/{unique}").json["skill"]
         assert shown["version"] in ("1.0.0", "1.1.0")
         assert api("GET", f"/v1/skills/{unique}?version=1.0.0").status == 200
-        if done:
+        if not crash.happened:
             assert shown["version"] == "1.1.0"
             return
     raise AssertionError("it never ends")
@@ -240,24 +225,12 @@ def test_a_withdrawal_that_crashes_is_ended_by_the_next(api: Any, unique: str, s
     for after in range(1, 10):
         name = f"{unique}-{after}"
         pushed(api, name)
-        count = iter(range(1, 100))
-
-        def crash(_service: str, _operation: str, after: int = after, count: Any = count) -> None:
-            if next(count) > after:
-                raise Crash
-
-        runtime.clients.hook = crash
-        try:
+        with crashing(runtime.clients, after) as crash:
             store.withdraw(runtime, name)
-            done = True
-        except Crash:
-            done = False
-        finally:
-            runtime.clients.hook = None
         again = api("DELETE", f"/v1/skills/{name}")
-        assert again.status == (404 if done else 200), (after, again.body)
+        assert again.status == (200 if crash.happened else 404), (after, again.body)
         assert api("GET", f"/v1/skills/{name}").status == 404 and objects_of(system, name) == []
-        if done:
+        if not crash.happened:
             return
     raise AssertionError("it never ends")
 

@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 from local.system import LocalSystem
+from tests.local.changed import Crashed
 from tests.local.reconciled import ShiftedClock, found, reconcile, stored_versions
 from tests.local.uploaded import upload
 from workbench.knowledge import removing, store, uploading
-
-
-class Crashed(BaseException):
-    """The function's process ended here."""
 
 
 def test_an_upload_that_crashed_is_cleared_away_and_the_others_stay(
