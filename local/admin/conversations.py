@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from local.admin import artifacts, show
@@ -77,13 +77,7 @@ def delete(deployment: Deployment, conversations: Sequence[str], *, dry_run: boo
             show.notes().print(show.plain(line))
         many = "this conversation" if len(active) == 1 else f"these {len(active)} conversations"
         show.confirm(f"Delete {many}? The workspace goes for good.", yes=yes)
-    deleted = []
-    with show.progress() as progress:
-        task = progress.add_task("Deleting", total=len(found))
-        for one in found:
-            name = one["conversation"]["id"]
-            deleted.append(deployment.call("DELETE", f"/v1/conversations/{part(name)}")["conversation"])
-            progress.advance(task)
+    deleted = _each(found, "Deleting", lambda path: deployment.call("DELETE", path))
     if json:
         show.as_json({"conversations": deleted})
         return 0
@@ -98,13 +92,7 @@ def restore(deployment: Deployment, conversations: Sequence[str], *, dry_run: bo
     found = [_whole(deployment, name) for name in conversations]
     if dry_run:
         return _tell(found, "would come back", json=json)
-    restored = []
-    with show.progress() as progress:
-        task = progress.add_task("Restoring", total=len(found))
-        for one in found:
-            name = one["conversation"]["id"]
-            restored.append(deployment.patiently("POST", f"/v1/conversations/{part(name)}/restore")["conversation"])
-            progress.advance(task)
+    restored = _each(found, "Restoring", lambda path: deployment.patiently("POST", f"{path}/restore"))
     if json:
         show.as_json({"conversations": restored})
         return 0
@@ -113,6 +101,17 @@ def restore(deployment: Deployment, conversations: Sequence[str], *, dry_run: bo
         text = "was not deleted" if was_active else "is back, its workspace starts empty"
         show.say(show.plain(f"{after['id']} {text}."))
     return 0
+
+
+def _each(found: Sequence[dict[str, Any]], doing: str, act: Callable[[str], Any]) -> list[dict[str, Any]]:
+    """What ``act`` makes of each conversation's path, with a bar."""
+    done = []
+    with show.progress() as progress:
+        task = progress.add_task(doing, total=len(found))
+        for one in found:
+            done.append(act(f"/v1/conversations/{part(one['conversation']['id'])}")["conversation"])
+            progress.advance(task)
+    return done
 
 
 def _whole(deployment: Deployment, conversation: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from local.admin import show
+from local.admin import show, withdrawing
 from local.admin.client import AdminError, Deployment, part
 from workbench.prompts import BadPrompt, Prompt, load_prompt_file
 from workbench.prompts.api import TEMPLATE_BYTES
@@ -42,15 +42,7 @@ def list_them(deployment: Deployment, *, json: bool) -> int:
 
 def withdraw(deployment: Deployment, name: str, *, dry_run: bool, yes: bool, json: bool) -> int:
     """Take every version of a prompt away."""
-    found = deployment.get(f"/v1/prompts/{part(name)}")["prompt"]
-    if not dry_run:
-        show.confirm(f"{name} goes in every version ({', '.join(found['versions'])}).", yes=yes, exactly=name)
-        found = deployment.call("DELETE", f"/v1/prompts/{part(name)}")["prompt"]
-    if json:
-        show.as_json({"prompt": found})
-    else:
-        show.say(show.plain(f"{name}: {'would be withdrawn' if dry_run else 'withdrawn'}."))
-    return 0
+    return withdrawing.withdraw(deployment, "prompt", name, also="", dry_run=dry_run, yes=yes, json=json)
 
 
 def _files(paths: Sequence[str]) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.awsrequest import AWSRequest
 
-from local.admin import show
+from local.admin import show, withdrawing
 from local.admin.client import AdminError, Deployment, opened, part, whole
 from workbench.skills.bundle import Bundle
 from workbench.skills.folder import read_folder
@@ -74,16 +74,8 @@ def list_them(deployment: Deployment, *, json: bool) -> int:
 
 def withdraw(deployment: Deployment, name: str, *, dry_run: bool, yes: bool, json: bool) -> int:
     """Take every version of a skill away, for turns that are open too."""
-    found = deployment.get(f"/v1/skills/{part(name)}")["skill"]
-    if not dry_run:
-        shown = ", ".join(found["versions"])
-        show.confirm(f"{name} goes in every version ({shown}); its bytes are removed.", yes=yes, exactly=name)
-        found = deployment.call("DELETE", f"/v1/skills/{part(name)}")["skill"]
-    if json:
-        show.as_json({"skill": found})
-    else:
-        show.say(show.plain(f"{name}: {'would be withdrawn' if dry_run else 'withdrawn'}."))
-    return 0
+    also = "; its bytes are removed"
+    return withdrawing.withdraw(deployment, "skill", name, also=also, dry_run=dry_run, yes=yes, json=json)
 
 
 def _folders(root: Path) -> list[Path]:
