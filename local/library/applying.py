@@ -224,14 +224,10 @@ def _mode_of(top: Top, path: str) -> int:
 
 def _owner(top: Top, path: str) -> tuple[int, int] | None:
     """Whose the file is that will be replaced, where that is somebody else."""
-    with top.place(path) as place:
-        if place is None:
-            return None
-        try:
-            status = os.lstat(place[1], dir_fd=place[0])
-        except FileNotFoundError:
-            return None
-    return None if (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid()) else (status.st_uid, status.st_gid)
+    status = top.status(path)
+    if status is None or (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid()):
+        return None
+    return status.st_uid, status.st_gid
 
 
 # ---------------------------------------------------------------- forth and back

@@ -157,14 +157,18 @@ class Top:
         """What stands at ``path``, or None. Raises :class:`NotFollowed`."""
         if not path:
             return _found("", os.fstat(self.descriptor))
+        status = self.status(path)
+        return None if status is None else _found(path, status)
+
+    def status(self, path: str) -> os.stat_result | None:
+        """What the file system says of ``path``, which is not the root, or None without it; no link is followed."""
         with self.place(path) as place:
             if place is None:
                 return None
             try:
-                status = os.lstat(place[1], dir_fd=place[0])
+                return os.lstat(place[1], dir_fd=place[0])
             except FileNotFoundError:
                 return None
-            return _found(path, status)
 
     def read(self, path: str, most: int) -> tuple[Found, bytes] | None:
         """A file with its bytes, or None. Raises :class:`NotFollowed`, and ``too_large`` above ``most`` bytes."""
