@@ -95,13 +95,13 @@ def debian_root(cache: Path) -> Path | None:
     address, release = source
     with tempfile.TemporaryDirectory(prefix="debian-", dir=cache) as folder:
         made = subprocess.run(
-            ["debootstrap", "--variant=minbase", release, f"{folder}/root", address], capture_output=True, check=False
+            ["debootstrap", "--variant=minbase", release, f"{folder}/tree", address], capture_output=True, check=False
         )
         if made.returncode != 0:
             return None
         for waste in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
-            shutil.rmtree(f"{folder}/root/{waste}", ignore_errors=True)
-        Path(f"{folder}/root").rename(root)
+            shutil.rmtree(f"{folder}/tree/{waste}", ignore_errors=True)
+        Path(f"{folder}/tree").rename(root)
     return root
 
 
