@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from local.admin.commands import AnyOrder, add_admin, add_download, add_prompts, add_skills
-from local.check import add_sandbox_check
+from local.sandbox_check import add_sandbox_check
 
 Subparsers = Any
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from local import check, cli
+from local import cli
+from local import sandbox_check as check
 from local.launcher import SandboxProcess
 from local.payload import payload_environment
 from local.system import LocalSystem
