@@ -9,6 +9,9 @@ import zlib
 from typing import Any
 
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
 
 from tests.documents import (
     SHEET,
@@ -241,6 +244,20 @@ def test_docx_in_reading_order_with_headings_tables_headers() -> None:
         ["Vertraulich\n\nSeite", "headers and footers"],
     ]
     assert answer["mediaType"] == DOCX_TYPE
+
+
+@pytest.mark.parametrize(("level", "heads"), [("0", True), ("8", True), ("9", False), ("²", False), ("-1", False)])
+def test_docx_styles_that_are_headings_by_their_outline_level(level: str, heads: bool) -> None:
+    def fill(document: Any) -> None:
+        style = document.styles.add_style("Mine", WD_STYLE_TYPE.PARAGRAPH)
+        outline_level = OxmlElement("w:outlineLvl")
+        outline_level.set(qn("w:val"), level)
+        style.element.get_or_add_pPr().append(outline_level)
+        document.add_paragraph("Chapter", "Mine")
+        document.add_paragraph("Text")
+
+    ((_text, place),) = here(docx_of(fill), "a.docx")["passages"]
+    assert (place == "section Chapter") == heads
 
 
 def test_docx_has_what_content_controls_links_and_text_boxes_hold_but_not_what_was_deleted() -> None:

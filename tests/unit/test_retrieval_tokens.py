@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,6 +91,15 @@ def test_a_lone_ideograph_finds_the_words_it_is_in() -> None:
 def test_a_long_chain_gives_its_parts_and_long_words_are_cut_alike() -> None:
     assert tokens("a-b-c-d-e-f-g-h-i") == list("abcdefghi")
     assert tokens("x" * 200) == ["x" * LONGEST] == tokens("x" * 300)
+
+
+def test_every_character_is_read_whatever_version_of_unicode_python_knows() -> None:
+    # Digits of scripts that the pattern library knows and an older Python does not stood for nothing.
+    everything = "".join(map(chr, range(0x20000)))
+    newer = [one for one in regex.findall(r"\p{Nd}", everything) if unicodedata.decimal(one, None) is None]
+    assert all(tokens(one) == [one] for one in newer)
+    for first in range(0, len(everything), 0x1000):
+        tokens(" ".join(everything[first : first + 0x1000]))
 
 
 @given(st.text(alphabet=st.characters(codec=None, exclude_categories=[])))

@@ -151,7 +151,8 @@ _patterns: Callable[[], _Patterns] = cache(_Patterns)
 
 def _replacement(match: re.Match[str]) -> str:
     character = match[0]
-    return _ALIKE.get(character) or str(unicodedata.decimal(character))
+    # The two libraries know Unicode in different versions: a digit of a newer script stays as it is.
+    return _ALIKE.get(character) or str(unicodedata.decimal(character, character))
 
 
 def _characters(run: str) -> str | list[str]:

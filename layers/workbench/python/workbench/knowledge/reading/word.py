@@ -22,6 +22,8 @@ _MACROS = (
     "application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml",
 )
 _HEADING_STYLE = re.compile(r"heading ([1-9])\Z", re.IGNORECASE)
+# ECMA-376, 17.9.9 outlineLvl: 0 to 8 are headings, 9 is text.
+_OUTLINE_LEVELS = tuple("012345678")
 # Small tables read on with the paragraphs around them.
 _SMALL_TABLE_CHARACTERS = 600
 _OTHER_PARTS = {
@@ -147,8 +149,6 @@ def _heading_levels(styles: Any) -> dict[str, int]:
             levels[style.get(f"{_W}styleId")] = int(match[1])
         elif shown.lower() == "title":
             levels[style.get(f"{_W}styleId")] = 1
-        elif outline_level is not None and outline_level.get(f"{_W}val", "9").isdigit():
-            depth = int(outline_level.get(f"{_W}val", "9")) + 1
-            if depth <= 9:
-                levels[style.get(f"{_W}styleId")] = depth
+        elif outline_level is not None and (depth := outline_level.get(f"{_W}val", "")) in _OUTLINE_LEVELS:
+            levels[style.get(f"{_W}styleId")] = int(depth) + 1
     return levels
