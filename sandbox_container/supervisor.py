@@ -98,7 +98,10 @@ class Supervisor:
     def _claim(self, route: Route, verified: dict[str, Any]) -> dict[str, Any] | None:
         # Spread, so that a pool of sandboxes is not renewed all at once.
         leave_at = time.monotonic() + LIFE_SECONDS * random.uniform(0.9, 1.0)  # noqa: S311 - no secret
-        body = {"op": "claim", "sandbox": self._settings.sandbox, "secret": self._secret, "verified": verified}
+        # Our own is known to this process alone, while the task's description shows the other: the first claim that
+        # arrives exchanges them, and sent again it finds its own in place.
+        secrets = {"secret": self._secret, "ownSecret": os.urandom(32).hex()}
+        body = {"op": "claim", "sandbox": self._settings.sandbox, **secrets, "verified": verified}
         while time.monotonic() < leave_at:
             answer: dict[str, Any] = route.call(
                 body, answer_seconds=_CLAIM_SECONDS, give_up_seconds=_CLAIM_LOST_SECONDS

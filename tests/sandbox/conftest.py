@@ -91,7 +91,7 @@ class Sandbox:
 
     def judge(self, run: Run, started: Started) -> None:
         everything = json.dumps([run.reports, run.beats]).encode() + b"".join(run.parts.values())
-        for secret in (run.session, *self.route.secrets.values()):
+        for secret in (run.session, *self.route.secrets.values(), *self.route.own_secrets.values()):
             assert secret.encode() not in everything
         if started.uid is not None:
             alive = [process.pid for process in reap.processes() if started.uid in process.uids]

@@ -129,6 +129,8 @@ class RouteServer:
         self.calls: Counter[str] = Counter()
         self.claims: list[dict[str, Any]] = []
         self.secrets: dict[str, str] = {}
+        # What each sandbox made itself, once it has exchanged the secret that it was started with.
+        self.own_secrets: dict[str, str] = {}
         self._jobs: queue.Queue[Run] = queue.Queue()
         self._runs: dict[str, Run] = {}
         self._number = 0
@@ -151,6 +153,7 @@ class RouteServer:
             self._jobs.get_nowait()
 
     def new_secret(self, sandbox: str) -> str:
+        self.own_secrets.pop(sandbox, None)
         self.secrets[sandbox] = secret = f"canary-{sandbox}-3f9c1d"
         return secret
 
@@ -208,8 +211,10 @@ class RouteServer:
         return getattr(self, f"_{op}")(run, body)  # type: ignore[no-any-return]
 
     def _claim(self, body: dict[str, Any]) -> Answer:
-        if self.secrets.get(body["sandbox"]) != body["secret"]:
+        mine = self.own_secrets.get(body["sandbox"])
+        if body["ownSecret"] != mine and (mine or self.secrets.get(body["sandbox"]) != body["secret"]):
             return 401, {"error": "wrong secret"}
+        self.own_secrets[body["sandbox"]] = body["ownSecret"]
         self.claims.append(body)
         try:
             run = self._jobs.get(timeout=CLAIM_HOLD_SECONDS)

@@ -103,6 +103,7 @@ def test_the_secret_stays_out_of_what_other_processes_can_see(local_sandbox: San
     assert len(shown) >= 2 * 4  # around the supervisor, itself, the process that ends the sandbox, the program
     assert b"WORKBENCH_SANDBOX" in b"".join(shown)
     assert secret not in b"".join(shown)
+    assert route.claims[-1]["ownSecret"].encode() not in b"".join(shown)
 
 
 def test_a_machine_without_the_means_is_told_what_to_install(

@@ -183,6 +183,34 @@ def test_waiting_is_asked_again(sandbox: Sandbox, route: RouteServer) -> None:
     assert route.calls["claim"] == 4
 
 
+def test_a_lost_exchange_of_the_start_secret_is_made_again_with_the_same_own_one(
+    sandbox: Sandbox, route: RouteServer
+) -> None:
+    """The route has taken the sandbox's own secret and its answer is lost: only what it sent before opens it now."""
+    sent: list[Body] = []
+
+    def lose_the_first(body: Body, count: int) -> Answer | None:
+        if body["op"] != "claim":
+            return None
+        sent.append(body)
+        if count == 1:
+            route.own_secrets[body["sandbox"]] = body["ownSecret"]
+            raise ConnectionError
+        return None
+
+    route.fault = lose_the_first
+    assert sandbox.run("print('ran')").report["stdout"] == "ran\n"
+    assert len(sent) >= 2 and all(body == sent[0] for body in sent)
+    assert len(bytes.fromhex(sent[0]["ownSecret"])) == 32
+
+
+def test_every_sandbox_makes_a_secret_of_its_own(sandbox: Sandbox, route: RouteServer) -> None:
+    sandbox.run("pass")
+    sandbox.run("pass")
+    one, other = (body["ownSecret"] for body in route.claims[-2:])
+    assert one != other
+
+
 def test_the_claim_and_the_report_say_what_was_verified(sandbox: Sandbox, route: RouteServer) -> None:
     run = sandbox.run("pass")
     verified = run.report["verified"]

@@ -7,6 +7,7 @@ import contextvars
 import hashlib
 import json
 import queue
+import secrets
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -83,6 +84,7 @@ class Sandbox:
     id: str
     secret: str
     task: Task
+    own: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     job: dict[str, Any] = field(default_factory=dict)
     run: str = ""
     session: str = ""
@@ -103,10 +105,15 @@ class Sandbox:
         return answer
 
     def claim(self, secret: str | None = None) -> tuple[int, dict[str, Any]]:
-        status, answer = self.send("claim", sandbox=self.id, secret=secret or self.secret, verified={"uid": 1})
+        status, answer = self.send("claim", **self.claiming | ({"secret": secret} if secret else {}))
         if answer.get("status") == "job":
             self.job, self.run, self.session = answer["job"], answer["run"], answer["session"]
         return status, answer
+
+    @property
+    def claiming(self) -> dict[str, Any]:
+        """What it claims with."""
+        return {"sandbox": self.id, "secret": self.secret, "ownSecret": self.own, "verified": {"uid": 1}}
 
     def claimed(self) -> Sandbox:
         status, answer = self.claim()

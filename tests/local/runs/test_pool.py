@@ -114,6 +114,72 @@ def test_every_task_has_a_secret_of_its_own_that_is_stored_hashed(system: LocalS
         assert (warm.item(mine)["state"], "seenAt" in warm.item(mine)) == ("starting", False)
 
 
+def test_the_start_secret_of_a_waiting_sandbox_opens_nothing_any_more(warm: Pool, begin: Begin, api: Api) -> None:
+    """Whoever may describe tasks can read it for as long as the sandbox waits."""
+    warm.keep()
+    waiting = warm.waiting()
+    before = warm.item(waiting.sandbox)
+    thief = Sandbox(api, waiting.sandbox.id, waiting.sandbox.secret, waiting.sandbox.task)
+    assert thief.claim()[0] == 401
+    assert warm.item(waiting.sandbox) == before
+    answer = begin()
+    assert waiting.told == "job"
+    waiting.sandbox.finish(stdout="mine")
+    assert final(answer)["structured"]["stdout"] == "mine"
+
+
+def test_an_exchange_of_secrets_whose_answer_is_lost_is_made_again(
+    system: LocalSystem, warm: Pool, begin: Begin, api: Api
+) -> None:
+    warm.keep()
+    sandbox = warm.started()
+    for requests in range(3):
+        with pytest.raises(Killed), killed_after(system.runtime.clients, requests):
+            sandbox_route.OPERATIONS["claim"](system.runtime, sandbox.claiming)
+    assert sandbox.secret not in str(warm.item(sandbox)) and sandbox.own not in str(warm.item(sandbox))
+    asking = Asking(sandbox)
+    warm.until(sandbox, "idle")
+    answer = begin()
+    assert asking.told == "job"
+    sandbox.finish()
+    assert final(answer)["outcome"] == "ok"
+
+
+def test_of_two_that_exchange_one_start_secret_the_first_has_it(
+    system: LocalSystem, warm: Pool, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm.keep()
+    sandbox = warm.started()
+    stale, table, key = warm.item(sandbox), system.runtime.table, sandbox_key(sandbox.id)
+    monkeypatch.setattr(idling, "HOLD_SECONDS", 0.0)
+    assert sandbox.claim()[1] == {"status": "wait"}
+    read = table.get
+
+    def late(asked: tuple[str, str]) -> Any:
+        # What each of them saw before the first one's write.
+        return views.pop() if asked == key and views else read(asked)
+
+    monkeypatch.setattr(table, "get", late)
+    views = [stale]
+    assert Sandbox(api, sandbox.id, sandbox.secret, sandbox.task).claim()[0] == 401
+    views = [stale]
+    assert sandbox.claim() == (200, {"status": "wait"})
+
+
+def test_whoever_was_faster_with_a_start_secret_loses_the_place_with_the_sandbox(
+    system: LocalSystem, warm: Pool, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm.keep()
+    sandbox = warm.started()
+    monkeypatch.setattr(idling, "HOLD_SECONDS", 0.0)
+    thief = Sandbox(api, sandbox.id, sandbox.secret, sandbox.task)
+    assert thief.claim()[1] == {"status": "wait"}
+    assert sandbox.claim()[0] == 401
+    # Refused, the supervisor leaves, and its task's end is told.
+    task_stopped.stopped(system.runtime, sandbox.id, "its task stopped (exit code 3)")
+    assert thief.claim()[1] == {"status": "leave"}
+
+
 def test_two_runs_at_once_never_get_one_sandbox(
     system: LocalSystem, warm: Pool, api: Api, unique: str, threads: ThreadPoolExecutor
 ) -> None:
@@ -236,8 +302,7 @@ class SlowClaim:
 
     def send(self, sandbox: Sandbox) -> Future[dict[str, Any]]:
         """Returns when the claim stands still."""
-        body = {"op": "claim", "sandbox": sandbox.id, "secret": sandbox.secret}
-        answer = self._threads.submit(sandbox_route.OPERATIONS["claim"], self._system.runtime, body)
+        answer = self._threads.submit(sandbox_route.OPERATIONS["claim"], self._system.runtime, sandbox.claiming)
         assert self.reached.wait(PATIENCE_SECONDS)
         return answer
 
@@ -637,13 +702,15 @@ def test_what_waiting_costs_in_requests(system: LocalSystem, warm: Pool, monkeyp
     sandbox = warm.started()
     monkeypatch.setattr(idling, "HOLD_SECONDS", 3.5 * idling.LOOK_SECONDS)
     with counting() as waiting:
-        answer = sandbox_route.OPERATIONS["claim"](
-            system.runtime, {"op": "claim", "sandbox": sandbox.id, "secret": sandbox.secret, "verified": {}}
-        )
+        answer = sandbox_route.OPERATIONS["claim"](system.runtime, sandbox.claiming)
     assert answer == {"status": "wait"}
-    assert waiting.operations[:2] == ["dynamodb:GetItem", "dynamodb:UpdateItem"]
+    # The first time its start secret is exchanged.
+    assert waiting.operations[:3] == ["dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:UpdateItem"]
     # One read for each look and nothing else, however long it lasts.
-    assert waiting.operations[2:] == ["dynamodb:GetItem"] * 3
+    assert waiting.operations[3:] == ["dynamodb:GetItem"] * 3
+    with counting() as again:
+        assert sandbox_route.OPERATIONS["claim"](system.runtime, sandbox.claiming) == {"status": "wait"}
+    assert again.operations == ["dynamodb:GetItem", "dynamodb:UpdateItem", *["dynamodb:GetItem"] * 3]
 
 
 def test_what_a_round_of_the_keeper_costs_in_requests(system: LocalSystem, warm: Pool) -> None:

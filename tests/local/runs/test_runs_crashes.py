@@ -82,10 +82,9 @@ def test_a_claim_killed_between_any_two_requests_can_be_made_again(
     while not survived:
         answer = begin(f"run{requests}")
         started = launcher.next(api)
-        body = {"op": "claim", "sandbox": started.id, "secret": started.secret}
         try:
             with killed_after(system.runtime.clients, requests):
-                sandbox_route.claim(system.runtime, body)
+                sandbox_route.claim(system.runtime, started.claiming)
             survived = True
         except Killed:
             pass
@@ -135,7 +134,7 @@ def test_what_a_run_costs_in_requests(
     answer = begin()
     started = launcher.next(api)
     with counting() as claim:
-        claimed = sandbox_route.claim(system.runtime, {"op": "claim", "sandbox": started.id, "secret": started.secret})
+        claimed = sandbox_route.claim(system.runtime, started.claiming)
     started.run, started.session, started.job = claimed["run"], claimed["session"], claimed["job"]
     session = {"run": started.run, "session": started.session, "stdout": "", "stderr": "", "outputBytes": 0}
     while "runToken" not in record(system, started):
@@ -153,6 +152,7 @@ def test_what_a_run_costs_in_requests(
     final(answer)
     assert claim.operations == [
         "dynamodb:GetItem",  # sandbox
+        "dynamodb:UpdateItem",  # its start secret is exchanged
         "dynamodb:GetItem",  # run
         "dynamodb:UpdateItem",  # lease
         "s3:PutObject",  # plan

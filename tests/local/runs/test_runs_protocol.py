@@ -34,8 +34,22 @@ def test_a_start_secret_claims_once(begin: Begin, launcher: Launcher, api: Api) 
     answer = begin()
     started = launcher.next(api).claimed()
     assert started.good("heartbeat", stdout="", stderr="", outputBytes=0) == {"do": "continue"}
-    assert started.send("claim", sandbox=started.id, secret=started.secret) == (200, {"status": "leave"})
+    # Its own secret is told to leave; the one that the task was started with opens nothing, with whatever beside it.
+    assert started.send("claim", **started.claiming) == (200, {"status": "leave"})
+    other = Sandbox(api, started.id, started.secret, started.task)
+    assert started.send("claim", **other.claiming)[0] == 401
     started.finish()
+    assert final(answer)["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("own", [None, 7, "", "short", "x" * 257, "é" * 40, "\ud800" * 40, "a" * 40 + "\n"])
+def test_an_own_secret_that_is_none_is_refused_and_exchanges_nothing(
+    begin: Begin, launcher: Launcher, api: Api, own: object
+) -> None:
+    answer = begin()
+    started = launcher.next(api)
+    assert started.send("claim", **started.claiming | {"ownSecret": own})[0] == 400
+    started.claimed().finish()
     assert final(answer)["outcome"] == "ok"
 
 

@@ -1,11 +1,13 @@
-"""How a sandbox gets its one job: the start secret is checked, the lease taken, the tree pinned, a session opened.
+"""How a sandbox gets its one job: its secret is checked, the lease taken, the tree pinned, a session opened.
 
-The claim is the moment the workspace is frozen for the run, so that a cold start blocks nobody.
+The claim is the moment the workspace is frozen for the run, so that a cold start blocks nobody. The secret that a task
+was started with can be read by whoever may describe tasks, so a sandbox's first question exchanges it for one that the
+sandbox made itself.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from workbench import ids
 from workbench.errors import Conflict, NotFound, Unauthorized, WorkspaceBusy
@@ -47,11 +49,12 @@ CLAIMING = ("starting", "assigned")
 def claim(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
     """The job, ``wait`` (ask again) after 20 s without one, or ``leave``; raises Unauthorized on a wrong secret."""
     sandbox, secret = protocol.word(body, "sandbox"), protocol.word(body, "secret")
+    own = protocol.own_secret(body)
     verified = protocol.self_report(body)
     clock = runtime.clock
     deadline, pause = clock.monotonic() + HOLD_SECONDS, FIRST_PAUSE_SECONDS
     while True:
-        item = _known(runtime, sandbox, secret)
+        item = _known(runtime, sandbox, secret, own)
         if "run" not in item:
             return idling.hold(runtime, sandbox, item, verified)
         answer = _try_claim(runtime, sandbox, item)
@@ -64,11 +67,33 @@ def claim(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
         pause = min(1.6 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def _known(runtime: Runtime, sandbox: str, secret: str) -> Item:
+def _known(runtime: Runtime, sandbox: str, secret: str, own: str) -> Item:
+    """The sandbox's record, once its own secret opens it; from then on the start secret is nobody's key."""
     item = runtime.table.get(sandbox_key(sandbox))
-    if not secret_matches(secret, item.get("secretHash") if item else None) or item is None:
+    if _opens(own, item):
+        return item
+    if not _opens(secret, item):
         raise Unauthorized("The sandbox or its secret is unknown.")
-    return item
+    return _exchange(runtime, sandbox, secret, own)
+
+
+def _exchange(runtime: Runtime, sandbox: str, secret: str, own: str) -> Item:
+    """Put the sandbox's own secret in the place of its start secret: once, for whoever comes first.
+
+    An answer that is lost costs nothing: the sandbox asks again with both, and its own opens the record by then.
+    """
+    started = Condition("secretHash = :start", {}, {":start": ids.digest(secret)})
+    try:
+        return runtime.table.update(sandbox_key(sandbox), Update().set("secretHash", ids.digest(own)), started)
+    except ConditionFailed:
+        item = runtime.table.get(sandbox_key(sandbox))
+        if not _opens(own, item):
+            raise Unauthorized("The sandbox or its secret is unknown.") from None
+        return item
+
+
+def _opens(secret: str, item: Item | None) -> TypeGuard[Item]:
+    return item is not None and secret_matches(secret, item.get("secretHash"))
 
 
 def _try_claim(runtime: Runtime, sandbox: str, item: Item) -> dict[str, Any] | None:

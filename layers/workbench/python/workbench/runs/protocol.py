@@ -38,6 +38,7 @@ STREAMS_IN = ("plan", "data")
 STREAMS_OUT = ("packs", "changes")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_OWN_SECRET = re.compile(r"[A-Za-z0-9_-]{32,256}\Z")
 SPILL_NAME = re.compile(r"\.spill-[1-9][0-9]{0,5}\.txt\Z")
 
 
@@ -51,6 +52,14 @@ def word(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= ID_CHARACTERS:
         raise InvalidRequest(f"{name} must be a text of 1 to {ID_CHARACTERS} characters.")
+    return value
+
+
+def own_secret(body: Mapping[str, Any]) -> str:
+    """The secret that a sandbox made itself, which nobody can have guessed."""
+    value = body.get("ownSecret")
+    if not isinstance(value, str) or not _OWN_SECRET.match(value):
+        raise InvalidRequest("ownSecret must be 32 to 256 characters of A-Z, a-z, 0-9, _ and -.")
     return value
 
 
