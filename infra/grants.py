@@ -349,7 +349,12 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         items("SelfReport", "dynamodb:GetItem", of=(RUNS,)),
     ),
     "usage": (items("ReadBills", "dynamodb:Query", of=(USAGE,)),),
-    "artifact_removed": (items("RemovedArtifacts", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(ARTIFACTS,)), BILL),
+    "artifact_removed": (
+        items("RemovedArtifacts", "dynamodb:GetItem", "dynamodb:UpdateItem", of=(ARTIFACTS,)),
+        # The news is of a marker or of bytes: only the bucket tells.
+        LIST_VERSIONS,
+        BILL,
+    ),
     "people": (
         items("Erasures", "dynamodb:GetItem", "dynamodb:PutItem", of=(PEOPLE,)),
         index("HoldingsOfAPerson", of=(PEOPLE,)),

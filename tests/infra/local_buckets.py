@@ -142,6 +142,10 @@ class Days:
         """How many versions with bytes the artifact bucket holds under ``key``."""
         return sum(not version.marker for version in self.versions(self._artifacts).get(key, []))
 
+    def markers(self) -> set[str]:
+        """The keys of the artifact bucket that a delete marker hides."""
+        return {key for key, versions in self.versions(self._artifacts).items() if versions[-1].marker}
+
     # ------------------------------------------------------------ unfinished uploads
 
     def unfinished(self, name: str) -> set[str]:

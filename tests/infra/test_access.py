@@ -143,9 +143,7 @@ def _live(api: Api, deletions_over: Callable[[], bool]) -> None:
     _erase_a_person(api)
     _until(deletions_over)
     api("GET", "/v1/usage?department=research")
-    detail = {"object": {"key": f"artifacts/{artifact}/1"}, "deletion-type": "Permanently Deleted"}
     functions = botocore.session.get_session().create_client("lambda", region_name=REGION)
-    functions.invoke(FunctionName="artifact_removed", Payload=json.dumps({"detail": detail}).encode())
     with waiting() as stack:
         event = stack.event("Create", Name="brought", Digest="x", Bucket=ASSETS, Key="brought.zip")
         functions.invoke(FunctionName="deployed_skills", Payload=json.dumps(event).encode())
@@ -379,11 +377,15 @@ def _reconcile(system: LocalSystem, api: Api) -> None:
         "POST", "/v1/conversations/left/turns", {"caller": {"user": "ada", "department": "research"}, "tools": "all"},
         expect=201,
     )  # fmt: skip
-    _tools(api, turn["turn"]["id"], turn["token"])("export_artifact", content="whose bytes are lost")
+    tool = _tools(api, turn["turn"]["id"], turn["token"])
+    tool("export_artifact", content="whose bytes are lost")
+    told = tool("export_artifact", content="of which S3 tells that they are")["structured"]["artifact"]
     for entry in s3.list_object_versions(Bucket=settings.artifact_bucket, Prefix="artifacts/")["Versions"]:
         s3.delete_object(Bucket=settings.artifact_bucket, Key=entry["Key"], VersionId=entry["VersionId"])
     s3.put_object(Bucket=settings.artifact_bucket, Key="artifacts/art_gone/1", Body=b"x")
     functions = botocore.session.get_session().create_client("lambda", region_name=REGION)
+    detail = {"object": {"key": f"artifacts/{told}/1"}, "deletion-type": "Permanently Deleted"}
+    functions.invoke(FunctionName="artifact_removed", Payload=json.dumps({"detail": detail}).encode())
     with shifted(system) as clock:
         clock.ahead = 2 * DAY_SECONDS
         for _day in range(DAYS_OF_A_ROUND):

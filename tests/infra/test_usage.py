@@ -141,8 +141,12 @@ class Bills(RuleBasedStateMachine):
         home = self.draw_home(data, deleted=True)
         if home is None:
             return
+        before = self.days.markers()
         if self.api("POST", f"/v1/conversations/{home.talk.conversation}/restore").status == 200:
             home.deleted = False
+            # S3 calls the removal of a marker what it calls that of bytes.
+            for key in before - self.days.markers():
+                billing_api.handler({"detail": {"object": {"key": key}, "deletion-type": "Permanently Deleted"}}, None)
         else:
             self.homes.remove(home)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from local.system import LocalSystem
+from tests.local.reconciled import wait_for_deletions
 from tests.local.talk import Talk
 from workbench.artifacts import billing_api
 
@@ -33,6 +34,14 @@ def gone(system: LocalSystem, artifact: str, number: int = 1, kind: str = "Perma
     billing_api.removed(system.runtime, detail)
 
 
+def remove(system: LocalSystem, artifact: str, number: int = 1) -> None:
+    """What S3's rules do in the end."""
+    s3, bucket = system.runtime.clients.s3, system.runtime.settings.artifact_bucket
+    for entry in s3.list_object_versions(Bucket=bucket, Prefix=f"artifacts/{artifact}/{number}")["Versions"]:
+        if entry["Key"] == f"artifacts/{artifact}/{number}":
+            s3.delete_object(Bucket=bucket, Key=entry["Key"], VersionId=entry["VersionId"])
+
+
 def test_stored_bytes_are_billed_to_the_callers_department(api: Any, unique: str, system: LocalSystem) -> None:
     department = f"dept-{unique}"
     ada = Talk.open(api, unique, caller=caller("ada", department))
@@ -52,12 +61,39 @@ def test_stored_bytes_are_billed_to_the_callers_department(api: Any, unique: str
     # A marker begins the grace, in which bytes are still stored.
     gone(system, artifact, kind="Delete Marker Created")
     assert stored(api, department)["ada"] == 110
+    # Nor do they go when a marker does, which S3 tells in the same words.
+    gone(system, artifact)
+    assert stored(api, department)["ada"] == 110
+    remove(system, artifact)
     for _ in range(3):
         gone(system, artifact)
     assert stored(api, department)["ada"] == 10
     gone(system, "art_never_committed")
     gone(system, "../x")
     assert stored(api, department) == {"ada": 10, "eve": 1}
+
+
+def test_news_of_another_objects_end_under_the_same_key_takes_nothing_off(
+    api: Any, unique: str, system: LocalSystem
+) -> None:
+    """A restore removes markers; a number that a crashed export had is given again. The bytes stay, and so does the
+    bill."""
+    department = f"dept-{unique}"
+    talk = Talk.open(api, unique, caller=caller("ada", department))
+    artifact = talk.ok("export_artifact", content="x" * 7)["structured"]["artifact"]
+    # Versions 10 to 19 begin with the key of version 1.
+    system.runtime.clients.s3.put_object(
+        Bucket=system.runtime.settings.artifact_bucket, Key=f"artifacts/{artifact}/10", Body=b"a crash left it"
+    )
+    assert api("POST", f"/v1/turns/{talk.turn}/finish", {"outcome": "completed", "text": ""}).status == 200
+    assert api("DELETE", f"/v1/conversations/{unique}").status == 202
+    wait_for_deletions(system)
+    assert api("POST", f"/v1/conversations/{unique}/restore").status == 200
+    gone(system, artifact)
+    assert stored(api, department) == {"ada": 7}
+    remove(system, artifact)
+    gone(system, artifact)
+    assert stored(api, department) == {}
 
 
 def test_what_is_erased_is_paid_for_no_longer(api: Any, unique: str, system: LocalSystem) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workbench import objects
 from workbench import runtime as runtimes
 from workbench.artifacts import access, billing, store
 from workbench.artifacts.billing import Month
@@ -36,14 +37,22 @@ def handler(event: Mapping[str, Any], _context: Any) -> None:
 
 
 def removed(runtime: Runtime, detail: Mapping[str, Any]) -> None:
-    """Take a version off the bill; a mere delete marker, which starts its grace, leaves it there."""
+    """Take a version off the bill once its bytes are gone; a delete marker, which starts its grace, leaves it there.
+
+    The news says that something under the key went for good, not what: also when a restore or a rule removes a delete
+    marker, or what a crashed export left under a number that was given again. So the bucket is asked.
+    """
     if detail.get("deletion-type") != "Permanently Deleted":
         return
-    parts: list[str] = [*detail["object"]["key"].split("/"), "", ""]
+    key: str = detail["object"]["key"]
+    parts = [*key.split("/"), "", ""]
     folder, artifact, number = parts[:3]
     if folder != "artifacts" or not is_part(artifact) or not number.isdigit():
         return
     version = runtime.table.get(store.version_key(artifact, int(number)))
     # None for bytes of an export that was never committed: nobody pays for those.
-    if version is not None:
+    if version is None or "unbilledAt" in version:
+        return
+    stored, _markers = objects.versions(runtime.clients, runtime.settings.artifact_bucket, key)
+    if all(entry["Key"] != key for entry in stored):
         billing.take_off(runtime, version)
