@@ -1,7 +1,8 @@
 """The local system's own buckets, through whole days: the synthesised rules remove what S3 would, and tell who pays.
 
-Objects, versions, markers, tags and times are the buckets'; the clock of the local S3 is the system's, which the test
-moves. What is removed is removed, and S3's news of it reaches the function that the deployed rule names.
+Items go at their ttl. Objects, versions, markers, tags and times are the buckets'; the clock of the local S3 is the
+system's, which the test moves. What is removed is removed, and S3's news of it reaches the function that the deployed
+rule names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from local.system import LocalSystem
 from tests.infra.lifecycle import Bucket, Version, is_due
 from tests.infra.templates import Deployment
-from tests.local.reconciled import DAY_SECONDS, ShiftedClock, shifted
+from tests.local.reconciled import DAY_SECONDS, ShiftedClock, everything, shifted
 from workbench.artifacts import billing_api
 
 NOON = DAY_SECONDS / 2
@@ -61,6 +62,7 @@ class Days:
             self._move_to(midnight)
             for name in self._rules:
                 self._pass_midnight(name, midnight)
+            self._expire_items()
         self._move_to(end)
 
     def _move_to(self, day: float) -> None:
@@ -82,6 +84,12 @@ class Days:
                 self._s3.delete_object(Bucket=name, Key=key)
                 self._tell(name, key, "Delete Marker Created")
         self._abort_uploads(name, evaluator.aborts_uploads_after(), midnight)
+
+    def _expire_items(self) -> None:
+        """Items past their ttl go, as early as DynamoDB ever removes them; in the cloud it may take days longer."""
+        table, now = self._system.runtime.table, self._clock.now()
+        gone = [item for item in everything(self._system) if "ttl" in item and item["ttl"] <= now]
+        table.delete_many((item["PK"], item["SK"]) for item in gone)
 
     def _remove(self, name: str, key: str, version: Version) -> None:
         if name == self._workspaces:

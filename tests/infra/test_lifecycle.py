@@ -138,6 +138,52 @@ def test_a_file_attached_on_its_last_day_stays(api: Api, days: Days, talk: Talk)
     assert [content(api, first, number) for number in (1, 2)] == [b"one", b"two"]
 
 
+def test_an_artifact_that_lived_on_by_new_versions_is_still_its_conversations(
+    api: Api, days: Days, talk: Talk, system: LocalSystem, department: str
+) -> None:
+    artifact = export(talk, "first")
+    # Each version lives for thirty days, because no reply carries it; the records of the first are long gone then.
+    for number in (2, 3):
+        days.go_on(29)
+        later = talk.again(caller={"user": "ada", "department": department})
+        later.ok("export_artifact", content=f"version {number}", artifact=artifact)
+        finish(later, "completed" if number == 3 else "failed")
+    days.go_on(60)
+    assert [content(api, artifact, number) for number in (1, 2, 3)] == [404, b"version 2", b"version 3"]
+    listed = api("GET", f"/v1/artifacts?conversation={talk.conversation}").json["artifacts"]
+    assert [one["id"] for one in listed] == [artifact]
+    delete(api, system, talk)
+    assert restore(api, talk) == 200
+    assert content(api, artifact, 3) == b"version 3"
+    delete(api, system, talk)
+    days.go_on(32)
+    assert (days.traces(f"artifacts/{artifact}/"), usage(api, department)) == ([], 0)
+
+
+def test_an_id_that_is_free_again_shows_nothing_of_the_conversation_that_had_it(
+    api: Api, days: Days, talk: Talk, system: LocalSystem
+) -> None:
+    artifact = export(talk, "of the first")
+    finish(talk)
+    days.go_on(0.3)
+    delete(api, system, talk)
+    # The grace is over, and S3 removes the bytes at the next midnight.
+    days.go_on(30 + MINUTE)
+    new = Talk.open(api, talk.conversation, caller={"user": "ada", "department": "sales"})
+    assert (content(api, artifact), days.stored(f"artifacts/{artifact}/1")) == (404, 1)
+    assert new.ok("list_artifacts")["structured"] == {"artifacts": [], "more": False}
+    for who in ({}, {"X-Workbench-User": "ada"}):
+        assert api("GET", f"/v1/artifacts?conversation={talk.conversation}", None, who).json == {"artifacts": []}
+    (former,) = api("GET", f"/v1/artifacts?conversation={talk.conversation}&state=all").json["artifacts"]
+    assert former["state"] == "expired"
+    # Nor does the new one bring it back, or keep it.
+    delete(api, system, new)
+    assert restore(api, new) == 200
+    assert content(api, artifact) == 404
+    days.go_on(2)
+    assert days.traces(f"artifacts/{artifact}/") == []
+
+
 def test_a_deleted_conversation_goes_with_its_files_when_the_grace_is_over(
     api: Api, days: Days, talk: Talk, system: LocalSystem, department: str
 ) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from local.system import LocalSystem
-from tests.local.changed import crashing
+from tests.local.changed import crashing, hooked
 from tests.local.talk import Talk, text
+from workbench.artifacts import tools
 from workbench.conversations import finishing
 from workbench.ids import TurnId
 from workbench.keys import turn_key
@@ -338,6 +339,27 @@ def test_an_export_during_finish_is_on_the_reply_or_refused(api: Any, unique: st
     assert {entry["artifact"] for entry in receipt["artifacts"]} == parts
 
 
+def test_a_reply_carries_no_file_whose_bytes_are_gone(api: Any, unique: str, system: LocalSystem) -> None:
+    """They go while somebody is erased, or when a deletion hides them, in the moment before they are attached."""
+    talk = Talk.open(api, unique)
+    kept, lost, hidden, newer = (
+        talk.ok("export_artifact", content=word)["structured"]["artifact"] for word in ("a", "b", "c", "d")
+    )
+    same = talk.ok("export_artifact", content="b", artifact=kept)["structured"]
+    talk.ok("export_artifact", content="d, again", artifact=newer)
+    s3, bucket = system.runtime.clients.s3, system.runtime.settings.artifact_bucket
+    s3.delete_object(Bucket=bucket, Key=f"artifacts/{hidden}/1")
+    for artifact in (lost, newer):
+        key = f"artifacts/{artifact}/1"
+        (entry,) = s3.list_object_versions(Bucket=bucket, Prefix=key)["Versions"]
+        s3.delete_object(Bucket=bucket, Key=key, VersionId=entry["VersionId"])
+    files = files_of(finish(talk))
+    # An earlier version of `newer` is gone, which keeps nobody from the one that the reply names.
+    assert [(file["artifact"], file["version"]) for file in files] == [(kept, 2), (newer, 2)]
+    assert same["version"] == 2
+    assert files_of(finish(talk)) == files
+
+
 # ---------------------------------------------------------------- reading and sharing
 
 
@@ -363,6 +385,26 @@ def test_an_artifact_is_read_by_line(api: Any, unique: str) -> None:
     talk.put("b.bin", b"\x00\x01")
     binary = talk.ok("export_artifact", path="b.bin")["structured"]["artifact"]
     assert "run_code" not in talk.refused("binary", "read_artifact", id=binary)
+
+
+def test_a_long_list_shows_the_newest_that_may_be_read_and_looks_at_no_others(
+    api: Any, unique: str, system: LocalSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "LISTED", 3)
+    talk = Talk.open(api, unique)
+    mine = [talk.ok("export_artifact", content=f"{number}")["structured"]["artifact"] for number in range(9)]
+    guest = talk.again(caller={"user": "eve", "department": "sales"})
+    theirs = guest.ok("export_artifact", content="of eve")["structured"]["artifact"]
+    asked: list[str] = []
+    with hooked(system, lambda _service, operation: asked.append(operation)):
+        listed = talk.ok("list_artifacts")
+    assert [one["id"] for one in listed["structured"]["artifacts"]] == mine[-3:]
+    assert listed["structured"]["more"] is True
+    assert text(listed).startswith("[The newest 3 artifacts; there are older ones.]")
+    # The pointers, then two lots of four: one of the first was not to be read.
+    assert asked.count("Query") == 1 + 8
+    assert guest.ok("list_artifacts")["structured"]["more"] is False
+    assert theirs in text(guest.ok("list_artifacts"))
 
 
 def test_a_person_sees_what_is_shared_and_nothing_tells_the_rest_apart(api: Any, unique: str) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from local.functions import REGION
 from local.system import LocalSystem
 from tests.local.changed import crashing
 from tests.local.talk import Talk
-from workbench.clients import Clients
+from workbench.artifacts import retention
+from workbench.clients import Clients, counting
 from workbench.clock import ManualClock
 from workbench.conversations import api as conversation_api
 from workbench.conversations import deletion, lifecycle
@@ -366,6 +368,58 @@ def test_a_crash_between_any_two_requests_of_a_restore_is_harmless(
                 break
             requests += 2 * CRASH_STRIDE + 1
         assert requests > 12
+
+
+def test_many_artifacts_go_and_come_back_a_slice_at_a_time(
+    api: Any, unique: str, system: LocalSystem, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "TOGETHER", 2)
+    talk = Talk.open(api, unique)
+    names = [talk.ok("export_artifact", content=str(number))["structured"]["artifact"] for number in range(5)]
+    assert api("POST", f"/v1/turns/{talk.turn}/finish", {"outcome": "completed", "text": ""}).status == 200
+    # One whose records have expired, while its pointer has not.
+    system.runtime.table.put({"PK": f"C#{unique}", "SK": "ART#art_gone", "turn": None, "at": 0})
+    machine.request(conversation_api.delete, unique)
+    head = system.runtime.table.get((f"C#{unique}", "HEAD"))
+    assert head is not None
+
+    def slices(work: Callable[[Callable[[], bool]], bool]) -> tuple[list[int], list[str]]:
+        """How many are hidden after each slice, which has the time for one batch; and what the last one asked."""
+        hidden = []
+        while True:
+            answers = iter((False, True, True))
+            with counting() as asked:
+                more = work(lambda answers=answers: next(answers))  # type: ignore[misc]
+            hidden.append(sum(markers(system, name) for name in names))
+            if not more:
+                return hidden, asked.operations
+
+    retire = partial(retention.retire_all, machine.runtime, unique, head["deletion"], head["purgeAt"])
+    hidden, _last = slices(retire)
+    # The pointer to nothing shares one of the batches.
+    assert (hidden[-1], len(hidden), sorted(hidden)) == (5, 3, hidden)
+    # What is done is not looked at again.
+    assert slices(retire) == ([5], ["dynamodb:Query"])
+    assert system.runtime.table.get((f"C#{unique}", "ART#art_gone")) is None
+    revive = partial(retention.revive_all, machine.runtime, unique, head["deletion"], noted=True)
+    hidden, _last = slices(lambda over: revive(over=over))
+    assert (hidden[-1], len(hidden), sorted(hidden, reverse=True)) == (0, 3, hidden)
+
+
+def test_a_restore_that_has_no_time_left_says_so_and_goes_on_next_time(
+    api: Any, unique: str, system: LocalSystem, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = lived(api, unique)
+    machine.request(conversation_api.delete, unique)
+    machine.run(unique)
+    with monkeypatch.context() as patch:
+        patch.setattr(deletion, "SLICE_SECONDS", 0)
+        with pytest.raises(Conflict, match="artifacts") as refused:
+            machine.request(conversation_api.restore, unique)
+    assert refused.value.details["retryAfterSeconds"] > 0
+    assert machine.request(conversation_api.show, unique)["conversation"]["status"] == "deleted"
+    machine.request(conversation_api.restore, unique)
+    assert_back(api, system, before)
 
 
 # ---------------------------------------------------------------- the end of the grace

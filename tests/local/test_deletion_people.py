@@ -15,7 +15,7 @@ from tests.local.changed import crashing
 from tests.local.talk import Talk
 from workbench.clients import Clients
 from workbench.clock import ManualClock
-from workbench.conversations import erasure, lifecycle
+from workbench.conversations import deletion, erasure, lifecycle
 from workbench.runtime import Runtime
 
 STEPS = ("fence", "stop_runs", "remove_workspace", "remove_records", "retire_artifacts")
@@ -38,6 +38,9 @@ class World:
         self.host.put("host.txt", b"of bob")
         self.theirs = [talk.ok("export_artifact", content="x")["structured"]["artifact"] for talk in self.affected]
         self.results = [talk.ok("calculate", expressions=["1"])["ref"] for talk in self.affected]
+        # The guest's own artifact lives elsewhere; only its second version was made in the person's conversation.
+        self.elsewhere = self.host.ok("export_artifact", content="of bob, at home")["structured"]["artifact"]
+        self.guest.ok("export_artifact", content="of ada, told to bob", artifact=self.elsewhere, name=f"{self.user}.md")
         self.kept = self.host.ok("export_artifact", content="bob's")["structured"]["artifact"]
         self.kept_result = self.host.ok("calculate", expressions=["1"])["ref"]
         for talk in (self.visit, self.host):
@@ -67,9 +70,14 @@ class World:
         visit = self.visit.turn.partition(".")[2]
         assert [item["SK"] for item in foreign if f"#{visit}#" in item["SK"]] == []
 
-    def assert_others_untouched(self) -> None:
+    def assert_others_untouched(self, system: LocalSystem) -> None:
         assert self.host.files() == {"host.txt": b"of bob"}
         assert self.api("GET", f"/v1/artifacts/{self.kept}/versions/1/content").body == b"bob's"
+        shown = self.api("GET", f"/v1/artifacts/{self.elsewhere}").json["artifact"]
+        assert [version["version"] for version in shown["versions"]] == [1]
+        assert self.api("GET", f"/v1/artifacts/{self.elsewhere}/versions/1/content").body == b"of bob, at home"
+        # Nor is it called what the version that went had called it.
+        assert self.user not in str(system.runtime.table.query(f"A#{self.elsewhere}"))
         token = {"X-Turn-Token": self.host.token}
         assert self.api("GET", f"/v1/results/{self.kept_result}", None, token).status == 200
         assert self.api("GET", f"/v1/turns/{self.host.turn}/trace").json["steps"] != []
@@ -85,11 +93,11 @@ def test_everything_of_a_person_is_erased_and_counted(api: Any, unique: str, sys
     assert answer.status == 202
     erased = answer.json["erasure"]
     assert (erased["user"], erased["status"]) == (world.user, "done")
-    # Two calls in each of three turns.
-    assert erased["counts"] == {"artifacts": 3, "documents": 0, "workspaces": 1, "results": 6}
+    # Two calls in each of three turns, and one that added a version to an artifact of another conversation.
+    assert erased["counts"] == {"artifacts": 4, "documents": 0, "workspaces": 1, "results": 7}
     assert "35 days" in erased["remains"]
     world.assert_erased(system)
-    world.assert_others_untouched()
+    world.assert_others_untouched(system)
     assert api("GET", f"/v1/people/{world.user}/erase").json == answer.json
     assert world.visit.send("calculate", {"expressions": ["1"]}, call="late").status == 409
     # The person may come back, and another erasure has nothing left to do.
@@ -169,6 +177,32 @@ def test_nothing_new_is_made_for_a_person_who_is_being_erased(
     world.assert_erased(system)
 
 
+def test_an_erasure_that_takes_many_slices_counts_everything_once(
+    api: Any, unique: str, system: LocalSystem, driven: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(api, unique)
+    erasure.begin(driven, world.user)
+    # Each slice ends with the first batch of every kind.
+    slice_seconds, asked = 5.0, 0
+
+    def pass_time(_service: str, operation: str) -> None:
+        nonlocal asked
+        asked += operation in ("DeleteObjects", "BatchWriteItem")
+        driven.clock.sleep(slice_seconds * (operation in ("DeleteObjects", "BatchWriteItem")))
+
+    monkeypatch.setattr(deletion, "SLICE_SECONDS", slice_seconds)
+    monkeypatch.setattr(deletion, "QUERY_ITEMS", 2)
+    driven.clients.hook = pass_time
+    run(driven, world.user)
+    assert asked > 20
+    record = erasure.read(driven, world.user)
+    assert {name: record[name] for name in erasure.COUNTED} == {
+        "artifacts": 4, "documents": 0, "workspaces": 1, "results": 7,
+    }  # fmt: skip
+    world.assert_erased(system)
+    world.assert_others_untouched(system)
+
+
 def test_a_crash_anywhere_in_an_erasure_is_harmless(
     api: Any, unique: str, system: LocalSystem, driven: Runtime
 ) -> None:
@@ -182,7 +216,7 @@ def test_a_crash_anywhere_in_an_erasure_is_harmless(
         if crash.happened:
             run(driven, world.user)
         world.assert_erased(system)
-        world.assert_others_untouched()
+        world.assert_others_untouched(system)
         if not crash.happened:
             break
         # An odd stride, so that reads, removals and notes are all hit.

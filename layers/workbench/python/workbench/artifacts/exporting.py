@@ -182,9 +182,8 @@ def _new_items(turn: Turn, facts: dict[str, Any], stored: Stored) -> list[Item]:
     meta = items.meta_item(
         stored, kind=facts["kind"], origin=facts["origin"], source=facts["source"], conversation=turn.conversation
     )
-    pk, sk = store.pointer_key(turn.conversation, stored.artifact)
-    pointer = {"PK": pk, "SK": sk, "turn": stored.turn, "at": stored.at, "ttl": meta["ttl"]}
-    return [meta, pointer]
+    pointer = store.pointer(turn.conversation, stored.artifact, stored.turn, stored.at)
+    return [meta, {**pointer, "ttl": meta["ttl"]}]
 
 
 def _changed(turn: Turn, facts: dict[str, Any], old: Artifact, number: int, expires: float) -> list[Operation]:
@@ -195,9 +194,13 @@ def _changed(turn: Turn, facts: dict[str, Any], old: Artifact, number: int, expi
         change.set("ttl", int(expires + billing.LATE_SECONDS))
     # Whoever added a later version meanwhile stays the latest; whoever attached it has taken its expiry away.
     newer = Condition("highest < :number AND keptThrough = :kept", {}, {":number": number, ":kept": old.kept_through})
-    operations = [update(artifact_key(old.id), change, all_of(PRESENT, newer))]
-    if old.conversation not in (None, turn.conversation):
-        operations.append(check(head_key(str(old.conversation)), ACTIVE))
+    home = str(old.conversation)
+    # It lasts longer from now on than its pointer was made to. Without an expiry, because somebody may be attaching an
+    # earlier version at this moment: a pointer that stays too long is cleared away, one that goes loses the artifact.
+    pointer = put(store.pointer(home, old.id, old.turn, old.created_at))
+    operations = [update(artifact_key(old.id), change, all_of(PRESENT, newer)), pointer]
+    if home != turn.conversation:
+        operations.append(check(head_key(home), ACTIVE))
     return operations
 
 

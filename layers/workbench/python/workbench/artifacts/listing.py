@@ -49,9 +49,6 @@ def list_artifacts(runtime: Runtime, request: Request) -> Response:
     else:
         raise InvalidRequest("Name a conversation (`?conversation=`), or a person (`?person=`, or X-Workbench-User).")
     found = store.load_many(runtime, keys)
-    if conversation is not None:
-        # An id that was free again may find pointers of the conversation that had it before.
-        found = [artifact for artifact in found if artifact.conversation == conversation]
     found.sort(key=lambda artifact: (artifact.created_at, artifact.id))
     if whole:
         shown = described(runtime, found)
@@ -70,8 +67,8 @@ def _readable_of_conversation(
     size = max(limit, READ_AT_ONCE)
     while True:
         keys = _of_conversation(runtime, conversation, viewer, False, size, after)
-        here = [artifact for artifact in store.load_many(runtime, keys) if artifact.conversation == conversation]
-        found += [artifact for artifact in store.usable(runtime, here) if access.may_read(artifact, viewer)]
+        here = store.usable(runtime, store.load_many(runtime, keys))
+        found += [artifact for artifact in here if access.may_read(artifact, viewer)]
         if len(keys) < size or len(found) > limit:
             break
         after = keys[-1]
@@ -120,7 +117,9 @@ def described(runtime: Runtime, artifacts: Sequence[Artifact]) -> list[dict[str,
 
 
 def _state(artifact: Artifact, head: Item | None) -> dict[str, Any]:
-    if not artifact.versions:
+    # An id that was free again may find artifacts of the conversation that had it before.
+    former = artifact.retired is not None and (head is None or artifact.retired != head.get("deletion"))
+    if not artifact.versions or former:
         return {"state": "expired"}
     if artifact.conversation is not None and (head is None or head["status"] != ACTIVE_STATUS):
         return {"state": "deleted", "purgeAt": iso(head["purgeAt"]) if head and "purgeAt" in head else None}
@@ -139,10 +138,9 @@ def _of_conversation(
         if viewer is None:
             raise
         return []
-    pointers = runtime.table.query(
-        f"C#{conversation}", store.POINTER, limit=limit, after=after and f"{store.POINTER}{after}"
+    return store.pointed_at(
+        runtime.table.query(f"C#{conversation}", store.POINTER, limit=limit, after=after and f"{store.POINTER}{after}")
     )
-    return [pointer["SK"].removeprefix(store.POINTER) for pointer in pointers]
 
 
 def _person(request: Request, viewer: Viewer | None) -> str | None:

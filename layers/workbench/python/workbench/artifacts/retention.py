@@ -6,30 +6,45 @@ an order in which a crash may leak bytes for a while but never lose them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
+
+from botocore.exceptions import ClientError
 
 from workbench import objects
 from workbench.artifacts import billing
-from workbench.artifacts.model import Artifact, Version
-from workbench.artifacts.store import KEPT, object_key, pointer_key, version_key
+from workbench.artifacts.model import Artifact, Version, source_of
+from workbench.artifacts.store import KEPT, load_many, object_key, pointed_at, pointer_key, pointers, version_key
 from workbench.keys import Key, artifact_key
-from workbench.operations import PRESENT, Condition, Operation, Update, check, update
+from workbench.objects import code_of
+from workbench.operations import PRESENT, Condition, Item, Operation, Update, check, update
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
+
+# How many artifacts of a conversation are worked on at once, between two looks at the time.
+TOGETHER = 16
+
+
+class BytesGone(Exception):
+    """The file that was to be attached is stored no longer: its owner is being erased, or its conversation deleted."""
+
+    def __init__(self, artifact: str) -> None:
+        super().__init__(artifact)
+        self.artifact = artifact
 
 
 def attach(runtime: Runtime, chosen: Sequence[tuple[Artifact, int]]) -> list[Operation]:
     """Make artifacts safe from expiry up to a version, and return the writes that commit it, one for each.
 
     Tags come first: a crash between them and the commit leaves bytes that nobody attached (a leak), never a reply
-    whose file is gone (a loss).
+    whose file is gone (a loss). Raises :class:`BytesGone`.
     """
     works: list[Callable[[], object]] = []
     for artifact, through in chosen:
         works += [
-            partial(_keep_version, runtime, artifact.id, version.version)
+            partial(_keep_version, runtime, artifact.id, version.version, through)
             for version in artifact.versions
             if version.version <= through and version.expires_at is not None
         ]
@@ -41,12 +56,21 @@ def attach(runtime: Runtime, chosen: Sequence[tuple[Artifact, int]]) -> list[Ope
     return [_attached(artifact, through) for artifact, through in chosen]
 
 
-def _keep_version(runtime: Runtime, artifact: str, number: int) -> None:
-    runtime.clients.s3.put_object_tagging(
-        Bucket=runtime.settings.artifact_bucket,
-        Key=object_key(artifact, number),
-        Tagging={"TagSet": [{"Key": "retention", "Value": KEPT}]},
-    )
+def _keep_version(runtime: Runtime, artifact: str, number: int, attached: int) -> None:
+    try:
+        runtime.clients.s3.put_object_tagging(
+            Bucket=runtime.settings.artifact_bucket,
+            Key=object_key(artifact, number),
+            Tagging={"TagSet": [{"Key": "retention", "Value": KEPT}]},
+        )
+    except ClientError as error:
+        # 404, and 405 where a delete marker is the latest.
+        if code_of(error) not in ("NoSuchKey", "MethodNotAllowed"):
+            raise
+        if number == attached:
+            raise BytesGone(artifact) from None
+        # An earlier version: the reply names another one.
+        return
     runtime.table.update(version_key(artifact, number), Update().remove("ttl"), PRESENT)
 
 
@@ -65,6 +89,52 @@ def _attached(artifact: Artifact, through: int) -> Operation:
     return update(key, Update().set("keptThrough", through).remove("ttl"), not_later)
 
 
+def retire_all(runtime: Runtime, conversation: str, deletion: str, purge_at: float, over: Callable[[], bool]) -> bool:
+    """Put the artifacts of a deleted conversation into their grace period; True when ``over`` said so before the end.
+
+    What is done is noted in the pointers, so that the next call does not look at it again. One with another deletion's
+    note is that of an earlier conversation of the same id.
+    """
+    waiting = [pointer for pointer in pointers(runtime, conversation) if "retired" not in pointer]
+    for batch in _batches(waiting):
+        if over():
+            return True
+        found = load_many(runtime, pointed_at(batch))
+        runtime.clients.together(*(partial(retire, runtime, artifact, deletion, purge_at) for artifact in found))
+        # What has expired meanwhile leaves a pointer to nothing.
+        there = {artifact.id for artifact in found}
+        lone = [name for name in pointed_at(batch) if name not in there]
+        runtime.table.delete_many([pointer_key(conversation, name) for name in lone])
+    return False
+
+
+def revive_all(runtime: Runtime, conversation: str, deletion: str, *, noted: bool, over: Callable[[], bool]) -> bool:
+    """Undo :func:`retire_all`; True when ``over`` said so before the end.
+
+    ``noted`` is False for a deletion that has not ended, which may have marked bytes without noting it yet.
+    """
+    wanted = (deletion,) if noted else (deletion, None)
+    waiting = [pointer for pointer in pointers(runtime, conversation) if pointer.get("retired") in wanted]
+    for batch in _batches(waiting):
+        if over():
+            return True
+        found = load_many(runtime, pointed_at(batch))
+        runtime.clients.together(*(partial(revive, runtime, artifact) for artifact in found))
+    return False
+
+
+def purge_all(runtime: Runtime, conversation: str, over: Callable[[], bool]) -> Iterator[bool]:
+    """Remove the artifacts of a conversation for good, one by one, until the end or until ``over`` says so."""
+    for name in pointed_at(pointers(runtime, conversation)):
+        if over():
+            return
+        yield purge(runtime, name)
+
+
+def _batches(waiting: list[Item]) -> Iterator[list[Item]]:
+    return (waiting[start : start + TOGETHER] for start in range(0, len(waiting), TOGETHER))
+
+
 def retire(runtime: Runtime, artifact: Artifact, deletion: str, purge_at: float) -> None:
     """Put an artifact of a deleted conversation into its grace period; repeating it changes nothing.
 
@@ -81,8 +151,9 @@ def retire(runtime: Runtime, artifact: Artifact, deletion: str, purge_at: float)
     goes_at = purge_at if expires is None else min(expires, purge_at)
     for version in artifact.versions:
         _set_version_ttl(runtime, artifact, version, version.expires_at or purge_at)
-    _set_pointer_ttl(runtime, artifact, goes_at)
     _set_ttl(runtime, artifact_key(artifact.id), _late(goes_at), Update().set("retired", deletion))
+    # Last, because it says that all of this is done.
+    _set_pointer_ttl(runtime, artifact, goes_at, Update().set("retired", deletion))
 
 
 def revive(runtime: Runtime, artifact: Artifact) -> None:
@@ -97,8 +168,8 @@ def revive(runtime: Runtime, artifact: Artifact) -> None:
     )
     for version in artifact.versions:
         _set_version_ttl(runtime, artifact, version, version.expires_at)
-    _set_pointer_ttl(runtime, artifact, artifact.expires_at)
     _set_ttl(runtime, artifact_key(artifact.id), _late(artifact.expires_at), Update().remove("retired"))
+    _set_pointer_ttl(runtime, artifact, artifact.expires_at, Update().remove("retired"))
 
 
 def purge(
@@ -136,15 +207,28 @@ def purge(
     if whole and meta is not None:
         removed.append((meta["PK"], meta["SK"]))
     runtime.table.delete_many(removed)
+    if not whole and meta is not None:
+        _call_it_after(runtime, meta, [item for item in versions if item not in gone][-1])
     if whole and meta is not None and meta.get("conversation"):
         # Last, because it is what finds the artifact again should this end half-way.
         runtime.table.delete_many([pointer_key(meta["conversation"], artifact)])
     return True
 
 
-def _set_pointer_ttl(runtime: Runtime, artifact: Artifact, at: float | None) -> None:
+def _call_it_after(runtime: Runtime, meta: Item, version: Item) -> None:
+    """What was removed may have given the artifact its name and source: it is called after what is left."""
+    identifier = meta["PK"].removeprefix("A#")
+    change = Update().set("name", version["name"]).set("mediaType", version["mediaType"])
+    change.set("source", source_of(identifier, version["version"]) if meta["source"] else None)
+    # Whoever adds a version meanwhile says it anew.
+    same = Condition("highest = :seen", {}, {":seen": meta["highest"]})
+    with suppress(ConditionFailed):
+        runtime.table.update(artifact_key(identifier), change, same)
+
+
+def _set_pointer_ttl(runtime: Runtime, artifact: Artifact, at: float | None, change: Update | None = None) -> None:
     if artifact.conversation is not None:
-        _set_ttl(runtime, pointer_key(artifact.conversation, artifact.id), at)
+        _set_ttl(runtime, pointer_key(artifact.conversation, artifact.id), at, change)
 
 
 def _set_version_ttl(runtime: Runtime, artifact: Artifact, version: Version, at: float | None) -> None:

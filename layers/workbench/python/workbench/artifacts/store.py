@@ -15,6 +15,7 @@ from workbench import ids
 from workbench.artifacts.model import Artifact
 from workbench.keys import Key, conversation_key, head_key
 from workbench.objects import code_of
+from workbench.operations import Item
 from workbench.runtime import Runtime
 
 ID_PREFIX = "art_"
@@ -63,14 +64,19 @@ def find(runtime: Runtime, artifact: str) -> Artifact | None:
 
 
 def usable(runtime: Runtime, artifacts: Sequence[Artifact]) -> list[Artifact]:
-    """Those that may be used now. The conversation's status decides, so that deleting it hides all at once."""
+    """Those that may be used now. The conversation's status decides, so that deleting it hides all at once.
+
+    One that is in its grace although its conversation is active belonged to an earlier conversation of that id.
+    """
     homes = list({head_key(artifact.conversation) for artifact in artifacts if artifact.conversation})
     heads = runtime.table.get_many(homes) if homes else {}
     active = {key for key, head in heads.items() if head["status"] == "active"}
     return [
         artifact
         for artifact in artifacts
-        if artifact.versions and (artifact.conversation is None or head_key(artifact.conversation) in active)
+        if artifact.versions
+        and artifact.retired is None
+        and (artifact.conversation is None or head_key(artifact.conversation) in active)
     ]
 
 
@@ -82,13 +88,21 @@ def load_many(runtime: Runtime, artifacts: Sequence[str]) -> list[Artifact]:
     return [artifact for artifact in found if artifact is not None]
 
 
-def of_conversation(runtime: Runtime, conversation: str) -> list[Artifact]:
-    """Every artifact of a conversation in whatever state, in order of creation."""
-    pointers = runtime.table.query(f"C#{conversation}", POINTER)
-    found = load_many(runtime, [pointer["SK"].removeprefix(POINTER) for pointer in pointers])
-    # An id that was free again may find pointers of the conversation that had it before.
-    own = [artifact for artifact in found if artifact.conversation == conversation]
-    return sorted(own, key=lambda artifact: (artifact.created_at, artifact.id))
+def pointers(runtime: Runtime, conversation: str) -> list[Item]:
+    """A small item for each artifact of a conversation in whatever state: its id in SK, ``turn``, ``at``, and
+    ``retired`` when a deletion is done with it."""
+    return runtime.table.query(f"C#{conversation}", POINTER)
+
+
+def pointer(conversation: str, artifact: str, turn: str | None, at: float) -> Item:
+    """The item itself, for an artifact that does not expire as a whole."""
+    pk, sk = pointer_key(conversation, artifact)
+    return {"PK": pk, "SK": sk, "turn": turn, "at": at}
+
+
+def pointed_at(pointers: Sequence[Item]) -> list[str]:
+    """The artifacts' ids."""
+    return [pointer["SK"].removeprefix(POINTER) for pointer in pointers]
 
 
 def read(runtime: Runtime, artifact: str, number: int) -> bytes | None:

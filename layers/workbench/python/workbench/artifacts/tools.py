@@ -86,18 +86,15 @@ def export_artifact(
 @tool(step="read", tags={"artifacts", "read"}, budget=10.0, retries=1)
 def list_artifacts(turn: Turn) -> Answer:
     """List the artifacts of this conversation that the person may use: id, name, kind, size, versions, expiry."""
-    viewer = access.Viewer(turn.caller.user, turn.caller.department)
-    found = store.usable(turn.runtime, store.of_conversation(turn.runtime, turn.conversation))
-    readable = [artifact for artifact in found if access.may_read(artifact, viewer)]
-    # The newest are the ones that a conversation goes on about.
-    shown = readable[-LISTED:]
+    readable = _newest(turn, LISTED + 1)
+    shown, more = readable[-LISTED:], len(readable) > LISTED
     lines = [_line(artifact) for artifact in shown]
-    if len(readable) > len(shown):
-        lines.insert(0, f"[The newest {len(shown)} of {len(readable)} artifacts.]")
+    if more:
+        lines.insert(0, f"[The newest {len(shown)} artifacts; there are older ones.]")
     return Answer.of(
         "\n".join(lines) or "There are no artifacts in this conversation.",
         artifacts=[artifact.as_dict() for artifact in shown],
-        total=len(readable),
+        more=more,
     )
 
 
@@ -202,6 +199,20 @@ def _export(turn: Turn, wanted: Export, artifact: str | None) -> Answer:
 
 
 # ---------------------------------------------------------------- reading
+
+
+def _newest(turn: Turn, most: int) -> list[Artifact]:
+    """Those that the caller may read, in order of creation. The newest are what a conversation goes on about."""
+    runtime, viewer = turn.runtime, access.Viewer(turn.caller.user, turn.caller.department)
+    pointers = store.pointers(runtime, turn.conversation)
+    names = store.pointed_at(sorted(pointers, key=lambda pointer: (pointer["at"], pointer["SK"]), reverse=True))
+    found: list[Artifact] = []
+    for start in range(0, len(names), most):
+        here = store.usable(runtime, store.load_many(runtime, names[start : start + most]))
+        found += [artifact for artifact in here if access.may_read(artifact, viewer)]
+        if len(found) >= most:
+            break
+    return found[:most][::-1]
 
 
 def _line(artifact: Artifact) -> str:

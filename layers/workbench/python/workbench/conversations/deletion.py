@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -235,8 +235,11 @@ def remove_workspace(hold: Hold) -> bool:
     return False
 
 
-def remove_records(hold: Hold) -> bool:
-    """Delete versions, turns, calls and everything else that is no part of what a restore brings back."""
+def remove_records(hold: Hold, about_to_go: Callable[[list[Item]], object] = len) -> bool:
+    """Delete versions, turns, calls and everything else that is no part of what a restore brings back.
+
+    ``about_to_go`` is called with the items before they are removed, some at a time.
+    """
     table, after = hold.runtime.table, ""
     while True:
         items = table.query(f"C#{hold.conversation}", limit=QUERY_ITEMS, after=after)
@@ -244,6 +247,7 @@ def remove_records(hold: Hold) -> bool:
             return False
         if hold.over:
             return True
+        about_to_go(items)
         _remove(hold.runtime, items)
         after = items[-1]["SK"]
 
@@ -285,14 +289,8 @@ def stub(turn: Item) -> Item:
 
 def retire_artifacts(hold: Hold) -> bool:
     """Put the conversation's artifacts into their grace period."""
-    deletion, purge_at = hold.head["deletion"], hold.head["purgeAt"]
-    for artifact in store.of_conversation(hold.runtime, hold.conversation):
-        if artifact.retired == deletion:
-            continue
-        if hold.over:
-            return True
-        retention.retire(hold.runtime, artifact, deletion, purge_at)
-    return False
+    head = hold.head
+    return retention.retire_all(hold.runtime, hold.conversation, head["deletion"], head["purgeAt"], lambda: hold.over)
 
 
 def settle(hold: Hold) -> bool:

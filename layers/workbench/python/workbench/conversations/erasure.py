@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from workbench import ids, objects
@@ -21,7 +22,7 @@ from workbench.conversations.deletion import Hold, NotThisDeletion, holding
 from workbench.conversations.people import NOT_ERASING, person_key
 from workbench.errors import NotFound
 from workbench.ids import RUN_PREFIX, CallId, TurnId
-from workbench.keys import Key, call_key, head_key, meta_key, run_key, turn_key
+from workbench.keys import Key, head_key, meta_key, run_key, turn_key
 from workbench.logs import PORTAL, audit
 from workbench.operations import PRESENT, Condition, Item, Update, update
 from workbench.runs.items import at_work_key
@@ -155,14 +156,15 @@ def _erase_conversation(now: Pass, conversation: str) -> bool:
     try:
         with holding(runtime, conversation, "erasure") as hold:
             deletion.stop_runs(hold)
-            now.count("results", _calls(runtime, f"C#{conversation}", "T#"))
-            if deletion.remove_workspace(hold) or deletion.remove_records(hold):
+            if deletion.remove_workspace(hold):
                 return True
-            for artifact in store.of_conversation(runtime, conversation):
-                if hold.over:
-                    return True
-                if retention.purge(runtime, artifact.id):
-                    now.count("artifacts", 1)
+            own = set(store.pointed_at(store.pointers(runtime, conversation)))
+            if deletion.remove_records(hold, partial(_erase_what_turns_made, now, conversation, own)):
+                return True
+            for purged in retention.purge_all(runtime, conversation, lambda: hold.over):
+                now.count("artifacts", int(purged))
+            if hold.over:
+                return True
             if now.last:
                 _remove_rest(hold)
             else:
@@ -171,6 +173,22 @@ def _erase_conversation(now: Pass, conversation: str) -> bool:
     except NotThisDeletion:
         return True
     return False
+
+
+def _erase_what_turns_made(now: Pass, conversation: str, own: set[str], items: list[Item]) -> None:
+    """Count the results among items that are about to go, and remove what the turns among them made elsewhere: versions
+    of artifacts that are not the conversation's ``own``."""
+    now.count("results", _results(items))
+    for item in items:
+        turn = TurnId(conversation, item["SK"].removeprefix("T#"))
+        for export in item.get("exports", {}).values():
+            if export["artifact"] not in own:
+                _erase_export(now, turn, export["artifact"])
+
+
+def _erase_export(now: Pass, turn: TurnId, artifact: str) -> None:
+    if retention.purge(now.runtime, artifact, of_turn=str(turn)):
+        now.count("artifacts", 1)
 
 
 def _entomb(runtime: Runtime, conversation: str, head: Item) -> None:
@@ -215,14 +233,13 @@ def _erase_turn(now: Pass, turn: TurnId) -> None:
         return
     _stop_run_of(runtime, turn)
     for export in record.get("exports", {}).values():
-        if retention.purge(runtime, export["artifact"], of_turn=str(turn)):
-            now.count("artifacts", 1)
-    now.count("results", _calls(runtime, *call_key(turn, "")))
+        _erase_export(now, turn, export["artifact"])
     _remove_prefix(runtime, f"results/{turn.conversation}/{turn.part}/")
     pk, sort = turn_key(turn)
     under_it = table.query(pk, f"{sort}#")
     asked = [item for item in table.query(pk, "APPR#") if item.get("turn") == str(turn)]
     runs = [part for item in under_it if "run" in item for part in table.query(run_key(item["run"])[0])]
+    now.count("results", _results(under_it))
     table.delete_many((item["PK"], item["SK"]) for item in [*under_it, *asked, *runs])
     if not now.last:
         # The index must find it once more.
@@ -284,8 +301,8 @@ STEPS: dict[str, Callable[[Pass], bool]] = {
 }
 
 
-def _calls(runtime: Runtime, partition: str, prefix: str) -> int:
-    return sum("#CALL#" in item["SK"] for item in runtime.table.query(partition, prefix))
+def _results(items: list[Item]) -> int:
+    return sum("#CALL#" in item["SK"] for item in items)
 
 
 def _remove_prefix(runtime: Runtime, prefix: str) -> None:

@@ -7,12 +7,13 @@ no file can slip in between listing and reply.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.artifacts import store
 from workbench.artifacts.model import ATTACHED_ORIGINS, Artifact, Version
-from workbench.artifacts.retention import attach
+from workbench.artifacts.retention import BytesGone, attach
 from workbench.conversations.conversation import DELETED_STATUS, deleted_conflict
 from workbench.conversations.turns import OPEN, STILL_OPEN
 from workbench.errors import Conflict, NotFound
@@ -63,12 +64,17 @@ def finish(runtime: Runtime, turn: TurnId | None, outcome: str, text: str) -> di
 
     Raises NotFound, and Conflict for a deleted conversation or when a completed turn still has a run at work.
     """
+    gone: set[str] = set()
     for _attempt in range(TRIES):
         state = read_state(runtime, turn)
         assert turn is not None
         if state.item["state"] == OPEN:
             try:
-                reply = _close(runtime, turn, state, outcome, text)
+                reply = _close(runtime, turn, state, outcome, text, gone)
+            except BytesGone as lost:
+                # A reply carries no file that nobody can open.
+                gone.add(lost.artifact)
+                continue
             except ConditionFailed:
                 # Somebody finished it, exported to it or deleted the conversation meanwhile: look again.
                 continue
@@ -83,7 +89,9 @@ def finish(runtime: Runtime, turn: TurnId | None, outcome: str, text: str) -> di
     raise Conflict("The turn keeps changing. Wait until its calls have ended and finish it again.", retryAfterSeconds=1)
 
 
-def _close(runtime: Runtime, turn: TurnId, state: State, outcome: str, text: str) -> dict[str, Any]:
+def _close(
+    runtime: Runtime, turn: TurnId, state: State, outcome: str, text: str, gone: AbstractSet[str]
+) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
     operations: list[Operation] = [check(head_key(turn.conversation), ACTIVE)]
     if outcome == COMPLETED:
@@ -93,7 +101,7 @@ def _close(runtime: Runtime, turn: TurnId, state: State, outcome: str, text: str
                 run=state.run,
                 retryAfterSeconds=2,
             )
-        chosen = _attachable(runtime, state.item["exports"].values())
+        chosen = _attachable(runtime, state.item["exports"].values(), gone)
         parts += [_file_part(artifact, version) for artifact, version in chosen]
         operations += attach(runtime, [(artifact, version.version) for artifact, version in chosen])
         homes = {artifact.conversation for artifact, _version in chosen} - {turn.conversation, None}
@@ -107,12 +115,14 @@ def _close(runtime: Runtime, turn: TurnId, state: State, outcome: str, text: str
     return reply
 
 
-def _attachable(runtime: Runtime, exports: Iterable[Mapping[str, Any]]) -> list[tuple[Artifact, Version]]:
+def _attachable(
+    runtime: Runtime, exports: Iterable[Mapping[str, Any]], gone: AbstractSet[str]
+) -> list[tuple[Artifact, Version]]:
     """What the reply carries: artifacts in order of creation, each once in its latest version of this turn, and one
-    for each name and content."""
+    for each name and content. Those of ``gone`` have no bytes any more."""
     latest: dict[str, int] = {}
     for export in sorted(exports, key=lambda entry: (entry["at"], entry["artifact"], entry["version"])):
-        if export["origin"] in ATTACHED_ORIGINS:
+        if export["origin"] in ATTACHED_ORIGINS and export["artifact"] not in gone:
             latest[export["artifact"]] = max(export["version"], latest.get(export["artifact"], 0))
     found = store.usable(runtime, store.load_many(runtime, list(latest)))
     chosen: dict[tuple[str, str], tuple[Artifact, Version]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from workbench.artifacts import retention, store
+from workbench.artifacts import retention
 from workbench.conversations import deletion
 from workbench.conversations.conversation import PINS, Conversation, load
 from workbench.conversations.deletion import ConversationBusy, Hold, NotThisDeletion, holding
@@ -49,12 +49,13 @@ def _bring_back(hold: Hold) -> None:
     swept = hold.head.get("swept") == hold.head["deletion"]
     if not swept and any(step(hold) for step in _SWEEP):
         raise _still_deleting()
-    for artifact in store.of_conversation(hold.runtime, hold.conversation):
-        if hold.over:
-            raise _still_deleting()
-        # An unfinished deletion may have marked bytes without noting it yet.
-        if artifact.retired or not swept:
-            retention.revive(hold.runtime, artifact)
+    if retention.revive_all(
+        hold.runtime, hold.conversation, hold.head["deletion"], noted=swept, over=lambda: hold.over
+    ):
+        raise Conflict(
+            "The artifacts of this conversation are coming back, and there are many. Restore it again to go on.",
+            retryAfterSeconds=1,
+        )
     _activate(hold)
 
 
