@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from aws_cdk import aws_iam as iam
 
+from workbench.reconciling.api import executions
+
 
 @dataclass(frozen=True)
 class Places:
@@ -22,6 +24,7 @@ class Places:
     artifacts: str
     run_machine: str
     delete_machine: str
+    reconcile_machine: str
     task_family: str = ""
     cluster: str = ""
     cluster_tasks: str = ""
@@ -139,6 +142,13 @@ BILL = items("Bill", "dynamodb:UpdateItem", of=(USAGE,))
 STOP_RUNS = answer_the_run_workflow("SendTaskFailure")
 START_RUNS = Grant("StartTheRunWorkflow", ("states:StartExecution",), lambda places: [places.run_machine])
 START_DELETION = Grant("StartDeletion", ("states:StartExecution",), lambda places: [places.delete_machine])
+START_RECONCILING = Grant("StartReconciling", ("states:StartExecution",), lambda places: [places.reconcile_machine])
+WATCH_RECONCILING = Grant(
+    "WatchReconciling",
+    ("states:DescribeExecution",),
+    lambda places: [f"{executions(places.reconcile_machine)}:*"],
+    because="Executions get their names when they start; the machine is named",
+)
 
 START_SANDBOXES = Grant(
     "StartSandboxes",
@@ -360,6 +370,8 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
         index("HoldingsOfAPerson", of=(PEOPLE,)),
         START_DELETION,
     ),
+    # What it starts has the rights to look and to remove; it has none of them.
+    "reconciliations": (START_RECONCILING, WATCH_RECONCILING),
     "lifecycle": (
         *REMOVAL,
         artifact_objects("PutMarkers", "s3:DeleteObject"),

@@ -152,6 +152,7 @@ def _places(
         artifacts=storage.artifacts,
         run_machine=machine_arn(scope, f"{settings.name}-{RUN_CODE}"),
         delete_machine=machine_arn(scope, f"{settings.name}-{DELETE_CONVERSATION}"),
+        reconcile_machine=machine_arn(scope, f"{settings.name}-{RECONCILE}"),
         task_family=sandbox.family_arn if sandbox else "",
         cluster=sandbox.cluster.attr_arn if sandbox else "",
         cluster_tasks=sandbox.tasks_arn if sandbox else "",
@@ -173,6 +174,7 @@ def _factory(scope: Construct, settings: DeploymentSettings, storage: StorageSta
         artifact_bucket=storage.storage.artifacts.bucket_name,
         run_state_machine=places.run_machine,
         delete_state_machine=places.delete_machine,
+        reconcile_state_machine=places.reconcile_machine,
         function_prefix=f"{settings.name}-",
         longest_function_seconds=LONGEST_SECONDS,
     ).to_environment()

@@ -255,6 +255,7 @@ class LocalSystem:
             "sandbox_route_url": gateway.url + SANDBOX_PATH,
             "run_state_machine": machines.get("run_code", ""),
             "delete_state_machine": machines.get("delete_conversation", ""),
+            "reconcile_state_machine": machines.get("reconcile", ""),
         }
         settings = Settings.model_validate({**found, **values})
         # What was there before comes back with the rest of the environment.

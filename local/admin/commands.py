@@ -38,6 +38,8 @@ def add_admin(subparsers: Subparsers) -> None:
     erase = _leaf(groups, "erase", _erase, "remove everything of a person, for good and without grace")
     erase.add_argument("person")
     _add_caution(erase)
+    reconcile = _leaf(groups, "reconcile", _reconcile, "find and remove what nothing names, as happens every night")
+    _add_caution(reconcile)
 
 
 def add_download(subparsers: Subparsers) -> None:
@@ -185,6 +187,12 @@ def _erase(options: argparse.Namespace) -> int:
     return people.erase(
         _deployment(options), options.person, dry_run=options.dry_run, yes=options.yes, json=options.json
     )
+
+
+def _reconcile(options: argparse.Namespace) -> int:
+    from local.admin import reconciling
+
+    return reconciling.reconcile(_deployment(options), dry_run=options.dry_run, yes=options.yes, json=options.json)
 
 
 def _download(options: argparse.Namespace) -> int:

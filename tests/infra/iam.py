@@ -100,6 +100,8 @@ def _s3(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
 def _stepfunctions(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
     if operation == "StartExecution":
         yield Need("states:StartExecution", request["stateMachineArn"])
+    elif operation == "DescribeExecution":
+        yield Need("states:DescribeExecution", request["executionArn"])
     elif operation in ("SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat"):
         # The token says which machine; in this product only runs have tokens.
         yield Need(f"states:{operation}", f"arn:aws:states:{PLACE}:stateMachine:workbench-run_code")

@@ -273,6 +273,8 @@ def _look_around(api: Api, artifact: str) -> None:
     api("GET", f"/v1/artifacts/{artifact}?state=all")
     api("GET", "/v1/conversations?owner=ada")
     api("GET", "/v1/people/ada")
+    begun = api("POST", "/v1/reconciliations", {"dryRun": True}, expect=202)["reconciliation"]
+    _until(lambda: api("GET", f"/v1/reconciliations/{begun['id']}")["reconciliation"]["status"] == "done")
     api("GET", f"/v1/artifacts/{artifact}/versions/1/content")
     api("GET", f"/v1/artifacts/{artifact}/versions/1/diff/2")
     api("PUT", f"/v1/artifacts/{artifact}/sharing", {"people": ["bob"], "departments": [], "everyone": False})
@@ -427,6 +429,7 @@ def _local_names(deployment: Deployment, system: LocalSystem) -> dict[str, str]:
         "workbench-run-code": settings.run_state_machine.rsplit(":", 1)[1],
         ":function:workbench-": ":function:",
         "workbench-delete-conversation": settings.delete_state_machine.rsplit(":", 1)[1],
+        "workbench-reconcile": settings.reconcile_state_machine.rsplit(":", 1)[1],
         f"<{execution_role}.Arn>": EXECUTION_ROLE,
         ":task/workbench/": f":task/{settings.sandbox_cluster}/",
     }

@@ -119,6 +119,7 @@ def test_the_environment_gives_the_settings_back(deployment: Deployment) -> None
         assert "Artifacts" in settings.artifact_bucket
         assert settings.run_state_machine.endswith(":stateMachine:workbench-run-code")
         assert settings.delete_state_machine.endswith(":stateMachine:workbench-delete-conversation")
+        assert settings.reconcile_state_machine.endswith(":stateMachine:workbench-reconcile")
 
 
 def test_the_machines_that_functions_start_exist(deployment: Deployment) -> None:

@@ -42,6 +42,9 @@ def test_no_action_is_a_wildcard_and_no_resource_is_everything(deployment: Deplo
             assert "*" not in resource
         elif action.startswith("s3:") and "*" in resource:
             assert resource.endswith(KNOWN_ENDINGS) and resource.count("*") == 1
+        elif action == "states:DescribeExecution":
+            # Executions of one machine, whatever they are called.
+            assert resource.endswith("-reconcile:*") and resource.count("*") == 1
         elif not action.startswith("ecs:"):
             assert "*" not in resource
 
@@ -75,7 +78,7 @@ def test_nobody_scans_the_table_or_changes_a_resource(deployment: Deployment) ->
         *(f"s3:{name}" for name in ("GetObject", "PutObject", "PutObjectTagging", "DeleteObject")),
         *(f"s3:{name}" for name in ("DeleteObjectVersion", "ListBucket", "ListBucketVersions")),
         *(f"states:{name}" for name in ("StartExecution", "SendTaskSuccess", "SendTaskFailure", "SendTaskHeartbeat")),
-        *("ecs:RunTask", "ecs:StopTask", "iam:PassRole", "lambda:InvokeFunction"),
+        *("states:DescribeExecution", "ecs:RunTask", "ecs:StopTask", "iam:PassRole", "lambda:InvokeFunction"),
     }
 
 
@@ -125,6 +128,8 @@ def test_who_starts_what(deployment: Deployment) -> None:
     assert _who_may(deployment, "states:StartExecution", where="run-code") == {"run_code"}
     starters = {"conversations", "people", "reconciler"}
     assert _who_may(deployment, "states:StartExecution", where="delete-conversation") == starters
+    assert _who_may(deployment, "states:StartExecution", where="reconcile") == {"reconciliations"}
+    assert _who_may(deployment, "states:DescribeExecution") == {"reconciliations"}
     assert _who_may(deployment, "ecs:RunTask") == _who_may(deployment, "iam:PassRole") == {"workflow", "pool_keeper"}
     assert _who_may(deployment, "states:SendTaskSuccess") <= {"workflow", "sandbox_route"}
 

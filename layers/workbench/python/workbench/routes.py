@@ -92,6 +92,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET /v1/people/{user}", "people", "workbench.conversations.people_api:holdings"),
     Route("POST /v1/people/{user}/erase", "people", "workbench.conversations.people_api:erase"),
     Route("GET /v1/people/{user}/erase", "people", "workbench.conversations.people_api:show"),
+    Route("POST /v1/reconciliations", "reconciliations", "workbench.reconciling.api:begin"),
+    Route("GET /v1/reconciliations/{reconciliation}", "reconciliations", "workbench.reconciling.api:show"),
     Route(TOOL_ROUTE, FALLBACK, "workbench.tools.path:call_unknown_tool"),
 )
 

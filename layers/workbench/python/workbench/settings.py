@@ -24,6 +24,7 @@ class Settings(BaseModel):
     artifact_bucket: str = "workbench-artifacts"
     run_state_machine: str = ""
     delete_state_machine: str = ""
+    reconcile_state_machine: str = ""
     # What the names of a deployment's functions begin with; nothing on one machine.
     function_prefix: str = ""
 

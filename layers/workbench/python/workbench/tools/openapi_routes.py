@@ -20,6 +20,7 @@ from workbench.tools.openapi_shapes import (
     NAMES,
     NUMBER,
     PERSON,
+    RECONCILIATION_ID,
     RESULT_REF,
     RUN_ID,
     SEMVER,
@@ -56,6 +57,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "v": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
     "w": told({"type": "integer", "minimum": 1}, "A version of the artifact."),
     "user": NAME,
+    "reconciliation": RECONCILIATION_ID,
     "name": told({"type": "string", "minLength": 1, "maxLength": 64}, "The name of a skill or a prompt."),
     "tool": told({"type": "string", "minLength": 1}, "A tool's name."),
 }
@@ -426,6 +428,16 @@ ROUTES_DESCRIBED: dict[str, Described] = {
     ),
     "GET /v1/people/{user}/erase": Described(
         "Show how far an erasure is", record({"erasure": named("Erasure")}), failures=(404,)
+    ),
+    "POST /v1/reconciliations": Described(
+        "Look for what nothing names",
+        record({"reconciliation": named("Reconciliation")}),
+        202,
+        body=record({}, {"dryRun": told(or_null(FLAG), "False also removes what is found; true when left out.")}),
+        failures=(403,),
+    ),
+    "GET /v1/reconciliations/{reconciliation}": Described(
+        "Show what a reconciliation found", record({"reconciliation": named("Reconciliation")}), failures=(403, 404)
     ),
     "POST /v1/turns/{turn}/tools/{tool}": Described(
         "Call a tool by a name that no other route has",

@@ -107,6 +107,7 @@ ARTIFACT_ID = ids(PART)
 COLLECTION_ID = ids(PART)
 DOCUMENT_ID = ids(rf"doc_{PART}\.{PART}")
 UPLOAD_ID = ids(PART)
+RECONCILIATION_ID = ids(PART)
 SEMVER = told({**ids(semver.PATTERN), "maxLength": semver.VERSION_CHARACTERS}, f"A version: {semver.RULE}.")
 
 
@@ -415,6 +416,14 @@ COMPONENTS: dict[str, Schema] = {
         }
     ),
     "Tool": _TOOL,
+    "Reconciliation": record(
+        {"id": RECONCILIATION_ID, "status": choice("running", "done", "failed"), "dryRun": FLAG},
+        {
+            "startedAt": TIME,
+            "counts": told(ANYTHING, "By kind of finding: how many were `found`, `repaired`, `left` and `failed`."),
+            "listed": array(record({"kind": TEXT, "what": TEXT, "count": COUNT})),
+        },
+    ),
     "Erasure": record(
         {
             "user": TEXT,
