@@ -70,9 +70,9 @@ def claim(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
 def _known(runtime: Runtime, sandbox: str, secret: str, own: str) -> Item:
     """The sandbox's record, once its own secret opens it; from then on the start secret is nobody's key."""
     item = runtime.table.get(sandbox_key(sandbox))
-    if _opens(own, item):
+    if _opened_by(item, own):
         return item
-    if not _opens(secret, item):
+    if not _opened_by(item, secret):
         raise Unauthorized("The sandbox or its secret is unknown.")
     return _exchange(runtime, sandbox, secret, own)
 
@@ -87,12 +87,12 @@ def _exchange(runtime: Runtime, sandbox: str, secret: str, own: str) -> Item:
         return runtime.table.update(sandbox_key(sandbox), Update().set("secretHash", ids.digest(own)), started)
     except ConditionFailed:
         item = runtime.table.get(sandbox_key(sandbox))
-        if not _opens(own, item):
+        if not _opened_by(item, own):
             raise Unauthorized("The sandbox or its secret is unknown.") from None
         return item
 
 
-def _opens(secret: str, item: Item | None) -> TypeGuard[Item]:
+def _opened_by(item: Item | None, secret: str) -> TypeGuard[Item]:
     return item is not None and secret_matches(secret, item.get("secretHash"))
 
 
