@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from local.admin import artifacts, show
-from local.admin.client import Deployment, part
+from local.admin.client import AdminError, Deployment, part
+from workbench.workspace.paths import printable
 
 COLUMNS = (
     ("Conversation", "left"),
@@ -116,7 +117,13 @@ def _each(found: Sequence[dict[str, Any]], doing: str, act: Callable[[str], Any]
 
 def _whole(deployment: Deployment, conversation: str) -> dict[str, Any]:
     """The conversation, the totals of its workspace (None when deleted) and its artifacts in every state."""
-    about = deployment.get(f"/v1/conversations/{part(conversation)}")["conversation"]
+    try:
+        about = deployment.get(f"/v1/conversations/{part(conversation)}")["conversation"]
+    except AdminError as error:
+        if error.status != 404:
+            raise
+        # One of several may have been typed wrongly.
+        raise AdminError(f"There is no conversation {printable(conversation)}, or its grace is over.", 404) from None
     workspace = None
     if about["status"] == "active":
         workspace = deployment.get(f"/v1/conversations/{part(conversation)}/files", limit=1)["totals"]
