@@ -248,6 +248,18 @@ def test_parallel_edits_of_one_file_all_survive(api: Any, unique: str) -> None:
     assert [version["version"] for version in versions] == [5, 4, 3, 2, 1]
 
 
+def test_many_writers_at_once_all_come_to_their_turn(api: Any, unique: str) -> None:
+    talk = Talk.open(api, unique)
+
+    def write(number: int) -> Any:
+        return talk.call("write_file", path=f"{number}.txt", content=str(number))
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(write, range(16)))
+    assert [answer["outcome"] for answer in answers] == ["ok"] * 16
+    assert talk.files() == {f"{number}.txt": str(number).encode() for number in range(16)}
+
+
 def test_an_edit_and_a_delete_at_once_leave_one_of_their_two_orders(api: Any, unique: str) -> None:
     talk = Talk.open(api, unique)
     talk.put("f.txt", b"a\nb\n")

@@ -201,6 +201,10 @@ class _Call:
                 gone = error
                 self._read_again()
                 continue
+            gone = None
+            if attempt and answer.outcome == "timeout":
+                # The work was done in time once. Losing to others took the rest: it may be sent again.
+                break
             if answer.wire is not None:
                 return self._recorded(answer.wire)
             if answer.outcome == "running":

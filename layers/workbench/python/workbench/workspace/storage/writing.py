@@ -17,6 +17,10 @@ from workbench.workspace.storage.store import BlobGone, Commit, WorkingCopy
 
 # Conflicts are rare and short; this many losses in a row mean that somebody writes without pause.
 COMMIT_TRIES = 8
+# Who lost waits a share of what a try takes here and now, doubled each time: many writers at once then come one after
+# the other, on a slow machine too, where pauses of fixed length would have them all collide again.
+SHORTEST_TRY_SECONDS = 0.02
+LONGEST_PAUSE_SECONDS = 3.0
 
 Stage = Callable[[WorkingCopy], Sequence[Operation] | None]
 
@@ -27,13 +31,17 @@ class Tries:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._waiting_until: float | None = None
+        self._began = runtime.clock.monotonic()
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(COMMIT_TRIES))
+        for attempt in range(COMMIT_TRIES):
+            self._began = self._runtime.clock.monotonic()
+            yield attempt
 
     def pause(self, attempt: int) -> None:
         """Let those go first who won the try of that number."""
-        self._runtime.clock.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+        took = max(SHORTEST_TRY_SECONDS, self._runtime.clock.monotonic() - self._began)
+        self._runtime.clock.sleep(random.uniform(0, min(LONGEST_PAUSE_SECONDS, took * 2**attempt)))  # noqa: S311
 
     def unleased(self, head: Head) -> Head:
         """``head`` itself when nobody holds the lease, otherwise the head as it is once they have given it back.
@@ -48,6 +56,8 @@ class Tries:
                 raise head.busy(clock.now())
             clock.sleep(random.uniform(0.05, 0.25))  # noqa: S311
             head = read_head(self._runtime, head.conversation)
+            # Waiting for the holder is no part of a try.
+            self._began = clock.monotonic()
         return head
 
 
