@@ -31,7 +31,8 @@ Event = Mapping[str, Any]
 
 # No request of the API needs more; whatever walks or writes a decoded body may recurse this deep.
 NESTED_LEVELS = 200
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# One that never ends is taken to the end as well: otherwise each quote in it would be tried as a beginning.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _ALL_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
