@@ -140,6 +140,14 @@ def test_html_without_a_name_is_told_by_its_content() -> None:
     assert here(b"about <html> tags", "a.txt")["kind"] == "text"
 
 
+def test_a_page_of_comments_is_told_from_html_at_once() -> None:
+    comments = b"<!---->" * 500
+    began = time.monotonic()
+    assert here(comments + b"<p>", "notes")["kind"] == kinds.TEXT
+    assert here(b" \n<!-- a -->\n" + comments + b"<html><p>Hello", "notes")["kind"] == kinds.HTML
+    assert time.monotonic() - began < 2
+
+
 def test_html_of_any_depth_keeps_its_text() -> None:
     deep = read(b"<div>" * 100_000 + b"at the bottom<p>end", "a.html")
     assert [passage.text for passage in deep.passages] == ["at the bottom\n\nend"]

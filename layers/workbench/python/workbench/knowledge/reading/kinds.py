@@ -82,7 +82,10 @@ _KNOWN_OTHERS = (
     (b"OggS", "an audio or video file"),
     (b"ID3", "an audio file"),
 )
-_LOOKS_LIKE_HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.I | re.S)
+# Nothing is tried twice: a comment ends where it first can.
+_LOOKS_LIKE_HTML = re.compile(
+    rb"\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html[\s>])", re.I | re.S
+)
 _HEAD_BYTES = 1024
 
 
