@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from aws_cdk import CfnOutput, RemovalPolicy
+from aws_cdk import CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -85,6 +86,14 @@ class Tools(Construct):
         for route in ROUTES:
             self._serve(route.key, route.function)
         self._serve(DEFAULT_ROUTE, FALLBACK)
+        # The permission for all routes ends in stage/method/path; this one route is called as stage/$default.
+        self.functions[FALLBACK].add_permission(
+            "UnknownRoutes",
+            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            source_arn=Stack.of(self).format_arn(
+                service="execute-api", resource=self.api.api_id, resource_name=f"*/{DEFAULT_ROUTE}"
+            ),
+        )
         CfnOutput(self, "Url", value=self.api.api_endpoint, description="The portal signs its requests to this address")
 
     def _serve(self, route: str, function: str) -> None:
@@ -106,7 +115,12 @@ class Tools(Construct):
             throttle=apigateway.ThrottleSettings(rate_limit=requests_per_second, burst_limit=2 * requests_per_second),
         )
         log_group = logs.LogGroup(
-            self, "AccessLog", retention=factory.log_retention, removal_policy=RemovalPolicy.DESTROY
+            self,
+            "AccessLog",
+            # Under this prefix log delivery needs no growing resource policy, which an account may have used up.
+            log_group_name=f"/aws/vendedlogs/apis/{factory.name}",
+            retention=factory.log_retention,
+            removal_policy=RemovalPolicy.DESTROY,
         )
         resource = stage.node.default_child
         assert isinstance(resource, apigateway.CfnStage)

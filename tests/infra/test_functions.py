@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -180,8 +181,32 @@ def test_only_this_api_may_invoke_the_functions_behind_it(deployment: Deployment
         assert permission.properties["SourceArn"]
 
 
+def test_every_route_may_invoke_its_function(deployment: Deployment) -> None:
+    """As API Gateway names the caller: api/stage/METHOD/path, and api/stage/$default for what no route serves."""
+    api = deployment.one("AWS::ApiGatewayV2::Api").id
+    allowed = [
+        (permission.properties["FunctionName"]["Fn::GetAtt"][0], text(permission.properties["SourceArn"]))
+        for permission in deployment.of("AWS::Lambda::Permission")
+        if permission.properties["Principal"] == "apigateway.amazonaws.com"
+    ]
+    for route in _routes(deployment):
+        key = route.properties["RouteKey"]
+        caller = f"arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:<{api}>/$default/"
+        caller += key.replace(" /", "/")
+        function = deployment.function(_behind(deployment, route.properties["Target"])).id
+        patterns = [source for id_, source in allowed if id_ == function]
+        assert any(_arn_is_like(caller, pattern) for pattern in patterns), key
+
+
+def _arn_is_like(arn: str, pattern: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), arn) is not None
+
+
 def test_requests_are_logged_and_throttled(deployment: Deployment) -> None:
     stage = deployment.one("AWS::ApiGatewayV2::Stage").properties
+    (group,) = [g for g in deployment.of("AWS::Logs::LogGroup") if g.id in str(stage["AccessLogSettings"])]
+    # Elsewhere, each log that a service delivers makes a resource policy longer that the whole account shares.
+    assert group.properties["LogGroupName"] == "/aws/vendedlogs/apis/workbench"
     assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 100, "ThrottlingBurstLimit": 200}
     written = stage["AccessLogSettings"]["Format"]
     assert "$context.status" in written
