@@ -22,8 +22,8 @@ BUILD_IMAGE = "build"
 MOST_CONVERSATION_BYTES = 1024 * MIB
 # Each costs as much as a run that never ends.
 MOST_WARM_SANDBOXES = 50
-# RunTask carries the environment in its overrides, which hold at most 8,192 characters in all.
-SANDBOX_ENV_CHARACTERS = 4_000
+# It travels in the environment of functions, of which Lambda takes 4 KB with all other settings; a deployment fails at more.
+SANDBOX_ENV_CHARACTERS = 1_500
 SANDBOX_ENV_RESERVED = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "NO_COLOR", "LD_PRELOAD"})
 # The retention periods that CloudWatch Logs offers: days, and CDK's name for them.
 LOG_RETENTION = {
@@ -149,7 +149,7 @@ class DeploymentSettings(_Group):
             if name in SANDBOX_ENV_RESERVED or name.startswith(("AWS_", "ECS_", "WORKBENCH_")):
                 raise ValueError(f"{name} is set by the sandbox itself and cannot be changed here")
         if len(json.dumps(values)) > SANDBOX_ENV_CHARACTERS:
-            raise ValueError(f"names and values together may hold {SANDBOX_ENV_CHARACTERS} characters")
+            raise ValueError(f"names and values together, as JSON, may hold {SANDBOX_ENV_CHARACTERS} characters")
         return values
 
     @field_validator("sandbox_image")

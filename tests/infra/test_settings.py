@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from infra.settings import CONTEXT_KEY, DeploymentSettings, SettingsError, parse, read_context
+from infra.functions import INTERPRETER, LONGEST_SECONDS
+from infra.settings import (
+    CONTEXT_KEY,
+    MIB,
+    SANDBOX_ENV_CHARACTERS,
+    DeploymentSettings,
+    Limits,
+    Sandbox,
+    SettingsError,
+    parse,
+    read_context,
+)
 from tests.infra.templates import ROOT, synthesise, text
 from workbench.settings import Settings
 from workbench.tools import catalogue
@@ -49,7 +60,7 @@ def test_functions_get_the_same_defaults_as_a_developer() -> None:
         ({"sandboxEnv": {"AWS_SECRET_ACCESS_KEY": "x"}}, "AWS_SECRET_ACCESS_KEY is set by the sandbox itself"),
         ({"sandboxEnv": {"WORKBENCH_SECRET": "x"}}, "WORKBENCH_SECRET is set by the sandbox itself"),
         ({"sandboxEnv": {"my var": "x"}}, "'my var' is no variable name"),
-        ({"sandboxEnv": {"NOTE": "x" * 5_000}}, "may hold 4000 characters"),
+        ({"sandboxEnv": {"NOTE": "x" * 1_500}}, "may hold 1500 characters"),
         ({"sandboxImage": "docker.io/somebody/image:latest@x"}, 'write "build"'),
         ({"sandboxImage": "workbench-sandbox"}, '"repository:tag"'),
         ({"alarmTopicArn": "my-topic"}, "the ARN of an SNS topic"),
@@ -82,6 +93,55 @@ def test_every_setting_is_documented_with_its_default() -> None:
     assert set(rows) == set(described)
     for name, default in described.items():
         assert f"| {default} |" in rows[name], name
+
+
+def test_the_longest_settings_fit_into_a_functions_environment() -> None:
+    """Lambda takes 4 KB and says so only while a deployment is under way."""
+    digits = "9" * 12
+    longest = DeploymentSettings(
+        name="w" * 31,
+        limits=Limits(
+            workspace_bytes=1024 * MIB,
+            workspace_files=50_000,
+            written_file_bytes=4 * MIB,
+            history_bytes=10**12,
+            history_versions=100_000,
+            run_input_bytes=256 * MIB,
+            upload_bytes=256 * MIB,
+            skill_bytes=64 * MIB,
+        ),
+        sandbox=Sandbox(cpu=4096, memory_mib=30_720, run_memory_mib=20_000, run_disk_mib=2_000, run_processes=1024),
+        sandbox_env={"NOTE": "x" * (SANDBOX_ENV_CHARACTERS - len('{"NOTE": ""}'))},
+        runs_at_once=1_000,
+        warm_sandboxes=50,
+        warm_sandboxes_most=50,
+        grace_days=3_650,
+        unattached_days=3_650,
+        ask_from="moderate",
+        deny_from="dangerous",
+        classifier_model="a" * 30 + "." + "b" * 60,
+    )
+    machine = f"arn:aws-us-gov:states:ap-southeast-99:{digits}:stateMachine:{longest.name}-delete-conversation"
+    settings = longest.function_settings(
+        table="t" * 80,
+        workspace_bucket="b" * 63,
+        artifact_bucket="b" * 63,
+        run_state_machine=machine,
+        delete_state_machine=machine,
+        reconcile_state_machine=machine,
+        function_prefix=f"{longest.name}-",
+        longest_function_seconds=LONGEST_SECONDS,
+        # What only those that start sandboxes know besides.
+        sandbox_cluster=f"arn:aws-us-gov:ecs:ap-southeast-99:{digits}:cluster/{longest.name}",
+        sandbox_task_definition=f"{longest.name}-sandbox",
+        sandbox_subnets=",".join(["subnet-0123456789abcdef0"] * 3),
+        sandbox_security_group="sg-0123456789abcdef0",
+        sandbox_route_url="https://0123456789.execute-api.ap-southeast-99.amazonaws.com/live/v1/sandbox",
+    )
+    # Whatever a deployment passes on is as long here as it gets: nothing is left out for being the default.
+    assert set(settings.model_dump(exclude_defaults=True)) == settings.model_fields_set
+    variables = {**INTERPRETER, **settings.to_environment()}
+    assert sum(len(name) + len(value.encode()) for name, value in variables.items()) < 4096
 
 
 def test_changed_settings_reach_the_resources(tmp_path: Path) -> None:
