@@ -22,7 +22,7 @@ BUILD_IMAGE = "build"
 MOST_CONVERSATION_BYTES = 1024 * MIB
 # Each costs as much as a run that never ends.
 MOST_WARM_SANDBOXES = 50
-# It travels in the environment of functions, of which Lambda takes 4 KB with all other settings; a deployment fails at more.
+# It travels in the environment of functions, of which Lambda takes 4 KB, the other settings included.
 SANDBOX_ENV_CHARACTERS = 1_500
 SANDBOX_ENV_RESERVED = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "NO_COLOR", "LD_PRELOAD"})
 # The retention periods that CloudWatch Logs offers: days, and CDK's name for them.
