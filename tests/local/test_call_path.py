@@ -110,6 +110,7 @@ def test_a_tool_that_was_not_offered_is_denied_and_nothing_else_is_said(api: Any
     denied = talk.call("write_file", path="a.txt", content="x")
     assert denied["outcome"] == "denied" and denied["error"]["code"] == "denied"
     assert "write_file" in text(denied) and "list_files" not in str(denied)
+    assert denied["error"]["details"]["advice"] == "do_something_else" and "Go on with" in text(denied)
     unknown = talk.call("no_such_tool")
     assert unknown["outcome"] == "unknown_tool"
     assert talk.files() == {}

@@ -116,6 +116,28 @@ def test_nothing_lies_below_a_file_and_no_file_stands_for_a_folder(talk: Talk) -
     talk.ok("write_file", path="j/x", content="x")
 
 
+def test_what_is_not_there_is_told_with_what_is(api: Any, unique: str) -> None:
+    """Where no name comes near, the way to all of them: but only a way that this turn has."""
+    talk = Talk.open(api, unique)
+    assert talk.refused("not_found", "read_file", path="plan.md").endswith("The workspace holds no files yet.")
+    talk.put("folder/report.csv", b"x")
+    assert talk.refused("not_found", "read_file", path="report.csv").endswith("Did you mean `folder/report.csv`?")
+    for tool, more in (("read_file", {}), ("edit_file", {"append": "x"}), ("delete_file", {})):
+        said = talk.refused("not_found", tool, path="plan.md", **more)
+        assert said == "There is no file `plan.md`. list_files shows what is there."
+    only = talk.again(["read_file"])
+    assert only.refused("not_found", "read_file", path="plan.md") == "There is no file `plan.md`."
+    folder = api("GET", f"/v1/conversations/{unique}/file?path=folder")
+    assert folder.status == 404 and "`folder` is a folder" in folder.json["error"]["message"]
+
+
+def test_one_of_a_thing_is_told_as_one(talk: Talk) -> None:
+    assert "(1 byte, 1 line)" in text(talk.ok("write_file", path="d/f", content="x"))
+    assert "(2 bytes)" in text(talk.ok("edit_file", path="d/f", append="y"))
+    assert "with 1 entry." in talk.refused("is_folder", "delete_file", path="d")
+    assert "1 file, 2 bytes." in text(talk.ok("delete_file", path="d", recursive=True))
+
+
 @pytest.mark.parametrize("path", ["out/replies/", ".", "", "./", "folder/", "folder/.", "a/.."])
 def test_a_folder_where_a_file_is_meant_says_to_add_a_name(talk: Talk, path: str) -> None:
     """Case 62."""

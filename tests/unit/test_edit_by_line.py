@@ -264,7 +264,8 @@ def test_a_single_line_needs_a_matching_anchor_or_to_have_been_seen():
     assert edit(ABCDE, lines(2, content="x", anchor="b"), sight=None).data == b"a\nx\nc\nd\ne\n"
     refused = refusal(ABCDE, lines(2, content="x"), sight=Sight("now", ((3, 5),)))
     assert refused.code == "not_read"
-    assert "2\tb" in refused.message
+    assert refused.message.startswith("Line 2 of f.txt was not read in this turn.")
+    assert "2\tb\nCheck it against your edit" in refused.message
     assert refused.details["shown"] == [[2, 2]]
 
 

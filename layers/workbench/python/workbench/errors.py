@@ -17,7 +17,16 @@ RETRYABLE_CODES = frozenset({"workspace_busy", "throttled", "SANDBOX_TIMEOUT", "
 WAITING_CODES = frozenset({"circuit_open", "approval_required"})
 # No change to the arguments makes these work: the model has to take another way.
 DEAD_END_CODES = frozenset(
-    {"binary", "unsupported_type", "unreadable_image", "delete_guarded", "exists_long", "not_allowed", "expired"}
+    {
+        "binary",
+        "unsupported_type",
+        "unreadable_image",
+        "delete_guarded",
+        "exists_long",
+        "not_allowed",
+        "denied",
+        "expired",
+    }
 )
 
 

@@ -163,10 +163,12 @@ class _Call:
         name = self.asked.name
         if self.tool is None:
             if name in catalogue.names():
-                return failed(ToolError(f"This turn was not offered {name}.", code="denied"), "denied")
-            near = nearest(name, self.turn_item["tools"])
-            hint = f" Did you mean {near}?" if near else ""
-            return failed(ToolError(f"There is no tool named {name!r}.{hint}", code="unknown_tool"), "unknown_tool")
+                words = f"This turn was not offered {name}. Go on with the tools that it was offered."
+                return failed(ToolError(words, code="denied"), "denied")
+            # Of all tools, so that another one is never taken for a tool that this turn was not offered.
+            near = nearest(name, catalogue.names())
+            way = f"Did you mean {near}?" if near in self.turn_item["tools"] else "Call tools by the names you were given."
+            return failed(ToolError(f"There is no tool named {name!r}. {way}", code="unknown_tool"), "unknown_tool")
         try:
             self.bound = self.tool.bind(self.asked.arguments)
         except ToolError as error:

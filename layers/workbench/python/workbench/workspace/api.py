@@ -85,8 +85,11 @@ def get_file(runtime: Runtime, request: Request) -> Response:
 
 
 def _download(runtime: Runtime, path: str, head: Head) -> Response:
-    entry = runtime.workspaces.manifest(head).entry(path)
+    manifest = runtime.workspaces.manifest(head)
+    entry = manifest.entry(path)
     if entry is None or entry.kind != "file":
+        if entry is not None or manifest.has_below(path):
+            raise NotFound(f"`{printable(path)}` is a folder, not a file. GET …/files lists what is in it.")
         raise NotFound(f"There is no file `{printable(path)}` in this workspace.")
     name = path.rsplit("/", 1)[-1]
     if entry.bytes > runtime.settings.raw_body_bytes and not entry.place:

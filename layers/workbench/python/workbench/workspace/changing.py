@@ -14,6 +14,7 @@ from workbench.workspace.looking import file_at
 from workbench.workspace.paths import check_folder, check_path, printable
 from workbench.workspace.storage.manifest import Entry
 from workbench.workspace.text.seen import Sight
+from workbench.workspace.text.visible import counted
 
 LISTED_BYTES = 200_000
 
@@ -41,9 +42,9 @@ def write(turn: Desk, files: Sequence[FileToWrite]) -> Answer:
         created = old is None
         facts.append({"path": new.path, "created": created, "bytes": new.bytes})
         effects.append({"path": new.path, "mode": f"{new.mode:04o}", "created": created, "bytes": new.bytes})
-        counted = "" if new.lines is None else f", {new.lines:,} {'line' if new.lines == 1 else 'lines'}"
+        lines = "" if new.lines is None else f", {counted(new.lines, 'line')}"
         done = "Created" if created else "Replaced"
-        said.append(f"{done} `{printable(new.path)}` ({new.bytes:,} bytes{counted}).")
+        said.append(f"{done} `{printable(new.path)}` ({counted(new.bytes, 'byte')}{lines}).")
     answer = Answer.of("\n".join([*said, *version_words(turn)]), files=facts)
     answer.effects["files"] = effects
     return answer
@@ -124,7 +125,7 @@ def delete(turn: Desk, text: str, *, recursive: bool) -> Answer:
         gone = list(turn.workspace.entries(path))
         if not recursive:
             raise ToolError(
-                f"`{printable(path)}` is a folder with {len(gone):,} entries. Nothing was deleted. "
+                f"`{printable(path)}` is a folder with {counted(len(gone), 'entry')}. Nothing was deleted. "
                 "Name one file, or say recursive: true to delete all of it.",
                 code="is_folder",
                 path=path,
@@ -148,7 +149,7 @@ def delete(turn: Desk, text: str, *, recursive: bool) -> Answer:
     if len(listed) < len(files):
         facts |= {"files": len(files), "truncated": True}
     what = f"`{printable(path)}/`" if folder else f"`{printable(path)}`"
-    done = f"Deleted {what}: {len(files):,} {'file' if len(files) == 1 else 'files'}, {size:,} bytes."
+    done = f"Deleted {what}: {counted(len(files), 'file')}, {counted(size, 'byte')}."
     answer = Answer.of(" ".join([done, *version_words(turn)]), **facts)
     # The version lists every path; a call's record is too small for them.
     answer.effects["deleted"] = [f"{path}/" if folder else path]

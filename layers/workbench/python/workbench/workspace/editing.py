@@ -19,6 +19,7 @@ from workbench.workspace.text.freshness import Freshness
 from workbench.workspace.text.lines import parse
 from workbench.workspace.text.refusals import ChangedSinceRead, NotRead, Refusal
 from workbench.workspace.text.seen import Range, Sight, shift
+from workbench.workspace.text.visible import counted
 
 ARTIFACT_PREFIX = "art_"
 ARGUMENT_FAULTS = frozenset(
@@ -122,7 +123,7 @@ def _editable(turn: Desk, path: str) -> Entry:
 def _words(path: str, edited: Edited, new: Entry) -> list[str]:
     places = len(edited.changed)
     what = "Edited" if places == 1 else f"Made {places} edits in"
-    said = [f"{what} `{printable(path)}` ({new.bytes:,} bytes)."]
+    said = [f"{what} `{printable(path)}` ({counted(new.bytes, 'byte')})."]
     said += [f"Note: {note}" for note in edited.notes]
     if edited.moved:
         direction = "down" if edited.moved > 0 else "up"

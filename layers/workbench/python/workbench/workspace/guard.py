@@ -13,6 +13,7 @@ from workbench.workspace.desk import Offers, code_tool
 from workbench.workspace.paths import printable
 from workbench.workspace.storage.manifest import Entry
 from workbench.workspace.text.lines import parse
+from workbench.workspace.text.visible import counted
 
 REPLACED_WHOLE_CHARACTERS = 4_000
 EDITED_FILE_BYTES = 1024 * 1024
@@ -33,7 +34,7 @@ class LongFileExists(ToolError):
             else _way_out(editable=editable, offers=offers)
         )
         super().__init__(
-            f"`{printable(entry.path)}` exists and has {entry.characters:,} characters in {entry.lines:,} lines. "
+            f"`{printable(entry.path)}` exists and has {entry.characters:,} characters in {counted(entry.lines, 'line')}. "
             f"A file of more than {REPLACED_WHOLE_CHARACTERS:,} characters is not replaced whole. "
             f"Nothing was written. {way}",
             path=entry.path,

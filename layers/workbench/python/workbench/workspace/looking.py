@@ -24,12 +24,17 @@ PICTURES_BYTES = 4_000_000
 
 
 class NoSuchFile(ToolError):
-    """There is no file of that path; names that come near are given."""
+    """There is no file of that path; names that come near are given, or the way to all of them."""
 
     code = "not_found"
 
-    def __init__(self, path: str, near: Sequence[str]) -> None:
-        hint = f" Did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
+    def __init__(self, path: str, near: Sequence[str], *, empty: bool, offers_list: bool) -> None:
+        if near:
+            hint = f" Did you mean {' or '.join(f'`{name}`' for name in near)}?"
+        elif empty:
+            hint = " The workspace holds no files yet."
+        else:
+            hint = " list_files shows what is there." if offers_list else ""
         super().__init__(f"There is no file `{printable(path)}`.{hint}", path=path, near=list(near))
 
 
@@ -50,16 +55,22 @@ def file_at(turn: Desk, path: str) -> Entry:
         return entry
     if turn.workspace.is_folder(path):
         raise IsFolder(path, offers_list=turn.offers("list_files"))
-    raise NoSuchFile(path, _near(turn, path))
+    names = _names(turn)
+    raise NoSuchFile(path, _near(names, path), empty=not names, offers_list=turn.offers("list_files"))
 
 
-def _near(turn: Desk, path: str) -> list[str]:
+def _names(turn: Desk) -> list[str]:
+    """The first files of the workspace."""
     names = []
     for entry in turn.workspace.entries():
         if entry.kind == "file":
             names.append(entry.path)
         if len(names) == COMPARED_NAMES:
             break
+    return names
+
+
+def _near(names: Sequence[str], path: str) -> list[str]:
     base = _last_name(path)
     same = [name for name in names if _last_name(name).casefold() == base.casefold()]
     if same:

@@ -82,7 +82,7 @@ class Head:
         wait = round(min(10.0, max(1.0, self.lease_until - now)), 1)
         return WorkspaceBusy(
             f"The workspace is being written by {purpose} since {since}. Nothing was changed. "
-            f"Send the same call again in about {wait:g} seconds.",
+            f"Send the same call again in about {wait:g} {'second' if wait == 1 else 'seconds'}.",
             holder=purpose,
             since=since,
             retryAfterSeconds=wait,

@@ -23,9 +23,8 @@ from workbench.workspace.text.refusals import (
     RangeOutside,
     RangeReversed,
     RangesOverlap,
-    count,
 )
-from workbench.workspace.text.visible import visible
+from workbench.workspace.text.visible import counted, visible
 
 _LINES_AROUND = 7
 
@@ -214,7 +213,7 @@ def _lost_indentation(old: str, new: str) -> str:
 
 def _named(indentation: str) -> str:
     kinds = [(indentation.count(" "), "space"), (indentation.count("\t"), "tab")]
-    return " and ".join(count(number, kind) for number, kind in kinds if number)
+    return " and ".join(counted(number, kind) for number, kind in kinds if number)
 
 
 def _keep_unterminated(document: Document, hunks: list[Hunk]) -> list[Hunk]:

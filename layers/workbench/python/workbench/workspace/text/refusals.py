@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import Advice, ToolError
-from workbench.workspace.text.visible import visible
+from workbench.workspace.text.visible import counted, visible
 
 _LINES_LISTED = 20
 
@@ -193,7 +193,7 @@ class RangeOutside(EditRefusal):
             there = f"{place.path} is empty and has no lines. Use append to write to it."
         else:
             there = (
-                f"{place.path} has {count(lines, 'line')}, counted from 1. To add lines at the end, use append or "
+                f"{place.path} has {counted(lines, 'line')}, counted from 1. To add lines at the end, use append or "
                 f"replace line {lines} by itself and the new lines."
             )
         super().__init__(place, f"There is no line {line} ({parameter}): {there}", line=line, lines=lines)
@@ -248,15 +248,17 @@ class AnchorMoved(EditRefusal):
 
 class _StaleRange(EditRefusal):
     _fault = ""
+    _fault_of_one = ""
 
     def __init__(self, place: Place, first: int, last: int, excerpt: Excerpt) -> None:
+        fault, them = (self._fault_of_one, "it") if first == last else (self._fault, "them")
         if excerpt.complete:
-            cure = "Check them against your edit and send it again, corrected if need be."
+            cure = f"Check {them} against your edit and send it again, corrected if need be."
         else:
-            cure = f"Read {span(first, last)} in full before you edit them."
+            cure = f"Read {span(first, last)} in full before you edit {them}."
         super().__init__(
             place,
-            f"{span(first, last).capitalize()} of {place.path} {self._fault}. The file as it stands now:\n"
+            f"{span(first, last).capitalize()} of {place.path} {fault}. The file as it stands now:\n"
             f"{excerpt.text}\n{cure}",
             startLine=first,
             endLine=last,
@@ -269,6 +271,7 @@ class ChangedSinceRead(_StaleRange):
 
     code = "changed_since_read"
     _fault = "changed after this turn last saw them"
+    _fault_of_one = "changed after this turn last saw it"
 
 
 class NotRead(_StaleRange):
@@ -276,6 +279,7 @@ class NotRead(_StaleRange):
 
     code = "not_read"
     _fault = "were not all read in this turn"
+    _fault_of_one = "was not read in this turn"
 
 
 # ---------------------------------------------------------------- find
@@ -334,10 +338,6 @@ class NoMatch(EditRefusal):
 
 
 # ---------------------------------------------------------------- words
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def span(first: int, last: int) -> str:

@@ -22,6 +22,13 @@ def visible(text: str, limit: int = QUOTED_CHARACTERS) -> str:
     return f'"{escaped}…" (cut: {len(text):,} characters in all)'
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 line`` or ``2,000 lines``; of ``entry``, ``2 entries``."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
+
+
 def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from workbench.errors import ToolError
 from workbench.workspace.paths import MOUNT_NAME, parents, printable
+from workbench.workspace.text.visible import counted
 from workbench.workspace.views.globs import Glob
 
 # Below the output cap, so that a listing is never cut by anything but itself.
@@ -87,10 +88,10 @@ class Item:
 
     def render(self) -> str:
         """The entry on one line, whatever its name."""
-        facts = [_counted(self.files, "file")] if self.kind == "folder" else []
-        facts.append(_counted(self.bytes, "byte"))
+        facts = [counted(self.files, "file")] if self.kind == "folder" else []
+        facts.append(counted(self.bytes, "byte"))
         if self.lines is not None:
-            facts.append(_counted(self.lines, "line"))
+            facts.append(counted(self.lines, "line"))
         if self.version is not None:
             facts.append(f"version {self.version}")
         return f"{printable(self.key)} ({', '.join(facts)})"
@@ -226,7 +227,7 @@ def _rendered(
     budget: int,
     version: Callable[[str], int | None],
 ) -> Listing:
-    notes = [f"{_counted(tree.odd, 'entry')} cannot be listed."] if tree.odd else []
+    notes = [f"{counted(tree.odd, 'entry')} cannot be listed."] if tree.odd else []
     lines: list[str] = []
     # A closing note repeats the last name, so room for one is kept from the start.
     room = budget - sum(map(len, notes)) - _ROOM_FOR_NOTE
@@ -259,8 +260,3 @@ def _nothing(tree: _Tree, glob: Glob | None, continued: bool) -> str:
         return f"Nothing in {where} is within that depth."
     hint = "" if "/" in glob.pattern or glob.pattern == "**" else f" To look in all folders, use `**/{glob.pattern}`."
     return f"Nothing in {where} matches `{printable(glob.pattern)}`.{hint}"
-
-
-def _counted(count: int, noun: str) -> str:
-    plural = "entries" if noun == "entry" else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else plural}"
