@@ -513,6 +513,63 @@ def test_the_reader_has_no_credentials_no_files_and_bounded_memory(monkeypatch: 
     assert refusals == ["OSError", "MemoryError"]
 
 
+def _said_from_within(monkeypatch: pytest.MonkeyPatch, program: str) -> Any:
+    """What ``program``, run as the reader, prints as JSON."""
+    monkeypatch.setattr(
+        extracting,
+        "_BOOT",
+        "import sys, os, json, socket; sys.path[:0] = sys.argv.pop(1).split('\\n')\n"
+        "from workbench.knowledge.reading import child\n"
+        f"{program}\n"
+        "print(json.dumps({'refused': 'broken', 'message': json.dumps(said)}))",
+    )
+    with pytest.raises(Unreadable) as refused:
+        read(b"x", "a.txt")
+    return json.loads(refused.value.message)
+
+
+@pytest.mark.parametrize("kind", ["text", "html", "pdf", "docx", "pptx", "xlsx"])
+def test_whoever_takes_a_parser_over_has_no_file_and_no_socket(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Also not in the place of an open one. Where functions run, a socket leads to other people's requests."""
+    attempts = (
+        "said = []\n"
+        "os.close(2)\n"
+        "for what in (socket.socket, os.pipe, lambda: os.open('/etc/passwd', os.O_RDONLY), lambda: os.dup(1)):\n"
+        "    try: what(); said.append('done')\n"
+        "    except OSError: said.append('refused')"
+    )
+    shut = f"child.limit(); child.shut({kind!r})\n"
+    assert _said_from_within(monkeypatch, shut + attempts) == ["refused"] * 4
+    assert _said_from_within(monkeypatch, f"child.limit()\n{attempts}") == ["done"] * 4
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("Grüße".encode("shift_jis", "replace"), "a.txt"),
+        (b"<meta charset=big5><p>" + "\u4e2d\u6587".encode("big5"), "a.html"),
+        (b"a,b\n1,2\n", "a.csv"),
+        (PDF, "a.pdf"),
+        (encrypted_pdf(PDF, "", "AES-256"), "a.pdf"),
+        (encrypted_pdf(PDF, "", "RC4-128"), "a.pdf"),
+        # A font whose text is in an encoding of its own, and a picture between the words.
+        (
+            pdf_with_content(
+                pdf_stream(b"BT /F1 9 Tf (Words) Tj ET BI /W 1 /H 1 /BPC 8 /CS /G /F /A85 ID 5l~> EI BT (more) Tj ET")
+            ),
+            "a.pdf",
+        ),
+        (DOCX, "a.docx"),
+        (pptx_of([("Title", "Text", "Notes")]), "a.pptx"),
+        (XLSX, "a.xlsx"),
+    ],
+)
+def test_nothing_is_missed_for_want_of_a_file(data: bytes, name: str) -> None:
+    answer, found = here(data, name), read(data, name)
+    assert [passage.text for passage in found.passages] == texts(answer) and texts(answer)
+    assert list(found.notes) == answer["notes"]
+
+
 def test_in_lambda_the_reader_cannot_look_into_the_function_that_started_it() -> None:
     """As an ordinary user, which both are there: what the function's environment holds are its credentials."""
     boot = (

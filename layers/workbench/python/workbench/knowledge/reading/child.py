@@ -2,7 +2,7 @@
 
 ``{"kind", "mediaType", "extent", "notes", "passages": [[text, place], …]}`` or ``{"refused": code, "message"}``.
 Whatever a hostile file does to a parser, it does here: without credentials in the environment, within limits of
-memory, processor time, files and processes, and for as long as the parent waits.
+memory, processor time and processes, without a way to a file or a socket, and for as long as the parent waits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.knowledge.passages import split
-from workbench.knowledge.reading import archives, kinds, pdf, slides, tables, texts, web, word
+from workbench.knowledge.reading import archives, kinds, loading, pdf, slides, tables, texts, web, word
 from workbench.knowledge.reading.outline import TEXT_CHARACTERS, Full, Outline, Refused
 
 MEMORY_BYTES = 1024 * 1024 * 1024
@@ -49,18 +49,29 @@ def limit() -> None:
         resource.setrlimit(what, (most, most))
 
 
+def shut(kind: str) -> None:
+    """Before a parser sees the file: from here on no descriptor can be made, and so no file, socket or pipe.
+
+    In Lambda a socket would reach whoever hands out the function's next requests, which are other people's.
+    """
+    loading.load(kind)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+
+
 def main(arguments: list[str]) -> None:
     """``arguments``: the media type, its charset or nothing, and the file's name."""
     limit()
     media_type, charset, name = arguments
-    answer = read(sys.stdin.buffer.read(), media_type, charset or None, name)
+    answer = read(sys.stdin.buffer.read(), media_type, charset or None, name, shut)
     sys.stdout.buffer.write(json.dumps(answer).encode())
 
 
-def read(data: bytes, media_type: str, charset: str | None, name: str) -> dict[str, Any]:
-    """The answer for one file, whatever it holds."""
+def read(
+    data: bytes, media_type: str, charset: str | None, name: str, before_parsing: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """The answer for one file, whatever it holds; ``before_parsing`` is called with its kind once that is known."""
     try:
-        return _read(data, media_type, charset, name)
+        return _read(data, media_type, charset, name, before_parsing)
     except Refused as refused:
         return {"refused": refused.code, "message": refused.message}
     except MemoryError:
@@ -74,8 +85,12 @@ def read(data: bytes, media_type: str, charset: str | None, name: str) -> dict[s
         return {"refused": "broken", "message": message, "cause": type(error).__name__}
 
 
-def _read(data: bytes, media_type: str, charset: str | None, name: str) -> dict[str, Any]:
+def _read(
+    data: bytes, media_type: str, charset: str | None, name: str, before_parsing: Callable[[str], None] | None
+) -> dict[str, Any]:
     recognised = kinds.recognise(data, media_type, name)
+    if before_parsing is not None:
+        before_parsing(recognised.kind)
     outline = Outline(notes=recognised.notes)
     try:
         _fill(outline, recognised.kind, data, charset)
