@@ -87,6 +87,15 @@ def test_anything_else_than_an_object_is_refused(broken):
     assert list(rules(error)) == ["arguments"]
 
 
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [('{"k": NaN}', "NaN is not a JSON number"), ('{"k": 1' + "0" * 5_000 + "}", "a number in it has too many digits")],
+)
+def test_why_arguments_are_no_json_is_said_in_words_of_json(broken, why):
+    error = refused(broken)
+    assert f"not valid JSON: {why}" in error.message and "sys." not in error.message
+
+
 def test_the_digest_is_of_the_decoded_json_before_conversion():
     assert sample.bind('{"k": "3", "query": "ab"}').digest == sample.bind({"query": "ab", "k": "3"}).digest
     assert sample.bind({"k": "3"}).digest != sample.bind({"k": 3}).digest

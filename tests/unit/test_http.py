@@ -1,4 +1,4 @@
-"""Requests as they come: what a hostile body may cost before it is refused."""
+"""Requests as they come: what a hostile body may cost before it is refused, and in which words."""
 
 from __future__ import annotations
 
@@ -28,3 +28,20 @@ def test_brackets_in_strings_are_no_levels_and_those_outside_are() -> None:
     deep = b"[" * (NESTED_LEVELS + 1) + b"]" * (NESTED_LEVELS + 1)
     with pytest.raises(InvalidRequest, match=f"more than {NESTED_LEVELS} levels"):
         body(b'{"a": "x", "b": ' + deep + b"}").json()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"a": 1' + b"0" * 5_000 + b"}", "a number in it has too many digits"),
+        (b'{"a": NaN}', "NaN is not allowed in JSON"),
+        (b'{"a": ', "line 1 column 7"),
+        (b"[]", "must be a JSON object, not a list"),
+        (b"null", "must be a JSON object, not null"),
+        (b"1.5", "must be a JSON object, not a number"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_in_words_of_json(data: bytes, says: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        body(data).json()
+    assert says in caught.value.message and "sys." not in caught.value.message

@@ -84,9 +84,11 @@ class Request:
         try:
             value = json.loads(self.body, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise InvalidRequest(f"The body is not valid JSON: {error}.") from error
+            # Python's own words for a number beyond its limit speak of Python.
+            what = "a number in it has too many digits" if type(error) is ValueError else error
+            raise InvalidRequest(f"The body is not valid JSON: {what}.") from error
         if not isinstance(value, dict):
-            raise InvalidRequest(f"The body must be a JSON object, not {type(value).__name__}.")
+            raise InvalidRequest(f"The body must be a JSON object, not {kind_of(value)}.")
         return value
 
 
@@ -194,5 +196,17 @@ def _too_deep(body: bytes) -> bool:
     return False
 
 
+class _NoConstant(ValueError):
+    """NaN or an infinity, which Python would read."""
+
+
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not allowed in JSON")
+    raise _NoConstant(f"{name} is not allowed in JSON")
+
+
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+
+
+def kind_of(value: Any) -> str:
+    """What a decoded JSON value is, in the words of a refusal."""
+    return _KINDS.get(type(value), "a number")

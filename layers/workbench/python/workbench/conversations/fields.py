@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench import ids
 from workbench.errors import InvalidRequest, TooLarge
+from workbench.http import kind_of
 
 NAME_CHARACTERS = 256
 LIST_ENTRIES = 200
@@ -21,7 +22,7 @@ def given(body: Mapping[str, Any], field: str, default: Any) -> Any:
 def name(value: Any, field: str) -> str:
     """A name of a person, department, group or model: printable, not blank, at most 256 characters."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"`{field}` must be a text, not {_kind(value)}.", field=field)
+        raise InvalidRequest(f"`{field}` must be a text, not {kind_of(value)}.", field=field)
     if not value or value != value.strip() or not value.isprintable() or len(value) > NAME_CHARACTERS:
         raise InvalidRequest(
             f"`{field}` must be 1 to {NAME_CHARACTERS} printable characters without blanks at its ends.", field=field
@@ -55,21 +56,21 @@ def part(value: Any, field: str) -> str:
 def table(value: Any, field: str) -> Mapping[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
-        raise InvalidRequest(f"`{field}` must be an object, not {_kind(value)}.", field=field)
+        raise InvalidRequest(f"`{field}` must be an object, not {kind_of(value)}.", field=field)
     return value
 
 
 def flag(value: Any, field: str) -> bool:
     """true or false, nothing that merely looks like it."""
     if not isinstance(value, bool):
-        raise InvalidRequest(f"`{field}` must be true or false, not {_kind(value)}.", field=field)
+        raise InvalidRequest(f"`{field}` must be true or false, not {kind_of(value)}.", field=field)
     return value
 
 
 def text(value: Any, field: str, most_bytes: int) -> str:
     """Any text that can be written as UTF-8, up to ``most_bytes`` of it."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"`{field}` must be a text, not {_kind(value)}.", field=field)
+        raise InvalidRequest(f"`{field}` must be a text, not {kind_of(value)}.", field=field)
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
@@ -98,14 +99,7 @@ def choice(value: Any, field: str, allowed: tuple[str, ...]) -> str:
 
 def _list(value: Any, field: str, most: int) -> list[Any]:
     if not isinstance(value, list):
-        raise InvalidRequest(f"`{field}` must be a list, not {_kind(value)}.", field=field)
+        raise InvalidRequest(f"`{field}` must be a list, not {kind_of(value)}.", field=field)
     if len(value) > most:
         raise InvalidRequest(f"`{field}` has {len(value)} entries; at most {most} are allowed.", field=field)
     return value
-
-
-_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-
-
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), "a number")

@@ -107,12 +107,19 @@ def decode(text: str) -> Any:
         raise ValueError(f"not valid JSON: {error.msg} at character {error.pos}") from error
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    except _NoConstant as error:
+        raise ValueError(f"not valid JSON: {error}") from error
     except ValueError as error:
-        raise ValueError(f"not valid JSON: {error}"[:100]) from error
+        # Python reads whole numbers of up to some thousand digits, and says so in words of its own.
+        raise ValueError("not valid JSON: a number in it has too many digits") from error
+
+
+class _NoConstant(ValueError):
+    """NaN or an infinity, which Python would read."""
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
+    raise _NoConstant(f"{name} is not a JSON number")
 
 
 # ---------------------------------------------------------------- how values are shown

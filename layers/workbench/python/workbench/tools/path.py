@@ -167,7 +167,8 @@ class _Call:
                 return failed(ToolError(words, code="denied"), "denied")
             # Of all tools, so that another one is never taken for a tool that this turn was not offered.
             near = nearest(name, catalogue.names())
-            way = f"Did you mean {near}?" if near in self.turn_item["tools"] else "Call tools by the names you were given."
+            offered = near in self.turn_item["tools"]
+            way = f"Did you mean {near}?" if offered else "Call tools by the names you were given."
             return failed(ToolError(f"There is no tool named {name!r}. {way}", code="unknown_tool"), "unknown_tool")
         try:
             self.bound = self.tool.bind(self.asked.arguments)

@@ -33,8 +33,9 @@ class LongFileExists(ToolError):
             if editable and offers("edit_file")
             else _way_out(editable=editable, offers=offers)
         )
+        lines = counted(entry.lines or 0, "line")
         super().__init__(
-            f"`{printable(entry.path)}` exists and has {entry.characters:,} characters in {counted(entry.lines, 'line')}. "
+            f"`{printable(entry.path)}` exists and has {entry.characters:,} characters in {lines}. "
             f"A file of more than {REPLACED_WHOLE_CHARACTERS:,} characters is not replaced whole. "
             f"Nothing was written. {way}",
             path=entry.path,
