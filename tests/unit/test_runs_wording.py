@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from workbench import ids
+from workbench.clients import Clients
 from workbench.clock import ManualClock
 from workbench.errors import ToolError
-from workbench.runs import wording
+from workbench.runs import wording, workflow
 from workbench.runs.effects import Effects, void
 from workbench.runs.items import execution_name, secret_matches, shown_status
+from workbench.runs.phrases import without_insides
 from workbench.runs.starter import CONTAINER, task_request
 from workbench.runs.task_stopped import why
 from workbench.runs.waiting import look_until
+from workbench.runtime import Runtime
 from workbench.settings import Settings
 
 RECORD: dict[str, Any] = {
@@ -166,6 +169,35 @@ def test_why_a_task_stopped_is_one_printable_line() -> None:
     }
     assert why(detail) == "Essential container in task exited; OutOfMemoryError:\\nkilled (exit code 137)"
     assert why({}) == "its task stopped"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            "User: arn:aws:sts::123456789012:assumed-role/workflow/x is not authorized to perform: ecs:RunTask "
+            "on resource: arn:aws-us-gov:ecs:eu-central-1:123456789012:task-definition/workbench-sandbox:7, as usual",
+            "User: […] is not authorized to perform: ecs:RunTask on resource: […], as usual",
+        ),
+        (
+            "CannotPullContainerError: pull image manifest has been retried 5 time(s): failed to resolve ref "
+            "123456789012.dkr.ecr.eu-central-1.amazonaws.com/sandbox:1: dial tcp 10.0.1.17:443: i/o timeout",
+            "CannotPullContainerError: pull image manifest has been retried 5 time(s): failed to resolve ref "
+            "[…] dial tcp […]:443: i/o timeout",
+        ),
+        (
+            "The role of account 123456789012 is gone (see arn:aws:iam::123456789012:role/x)",
+            "The role of account […] is gone (see […])",
+        ),
+        ("OutOfMemoryError: killed (exit code 137)", "OutOfMemoryError: killed (exit code 137)"),
+    ],
+)
+def test_whoever_called_is_not_told_what_aws_names_of_the_account(words: str, told: str) -> None:
+    assert without_insides(words) == told
+    record = {"status": "reported", "verdict": {"kind": "lost", "reason": f"no sandbox could be started: {words}"}}
+    refused = workflow.why_aborted(Runtime(Settings(), Clients(), ManualClock()), record, {})
+    assert refused.code == "SANDBOX_UNAVAILABLE" and told in refused.message
+    assert "arn:" not in refused.message and "123456789012" not in refused.message
 
 
 # ---------------------------------------------------------------- records and waiting

@@ -19,6 +19,7 @@ from workbench.runs import beginning, effects, ending, inputs, starter, verdict,
 from workbench.runs.assignment import Assignment
 from workbench.runs.effects import Effects, Pack
 from workbench.runs.items import FINAL, attempt_is, staging_prefix, status_in
+from workbench.runs.phrases import without_insides
 from workbench.runs.sandbox_route import changes_key
 from workbench.runs.verdict import stop_run
 from workbench.runtime import Runtime
@@ -267,8 +268,9 @@ def why_aborted(runtime: Runtime, record: Item, failure: Mapping[str, Any]) -> T
     if settled.get("kind") == "stopped":
         return ToolError(f"The run was stopped: {settled['reason']}. {unchanged}", code="SANDBOX_ERROR")
     if settled.get("kind") == "lost":
+        reason = without_insides(settled["reason"])
         return ToolError(
-            f"The sandbox was lost: {settled['reason']}. {unchanged} The same code may be run again in a new call.",
+            f"The sandbox was lost: {reason}. {unchanged} The same code may be run again in a new call.",
             code="SANDBOX_UNAVAILABLE",
         )
     if settled.get("kind") == "refused":
