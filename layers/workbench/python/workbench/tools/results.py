@@ -28,6 +28,10 @@ LONGEST_PAGE_CHARACTERS = 24_000
 # A program may take more at once than a model.
 LONGEST_ROUTE_PAGE_CHARACTERS = 1_000_000
 AROUND_CHARACTERS = 120
+# Its answer named the ref already: a run at work, a call that waits for a person.
+NOT_FINISHED = (
+    "The call of that ref is not finished, so it has no result yet. Send the same call again under its call id."
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def stored_result(runtime: Runtime, request: Request) -> Stored:
         raise deleted_conflict(home.get("purgeAt"))
     item = found.get(keys[2]) if own else None
     if own is None or item is None or not _is_stored(item):
-        raise NotFound("There is no such result in the turn's conversation.")
+        raise NotFound(NOT_FINISHED if item is not None else "There is no such result in the turn's conversation.")
     return Stored(turn, found[record], home, own, item)
 
 
@@ -100,10 +104,10 @@ def read_result(
     own = call is not None and call.turn.conversation == turn.conversation
     item = turn.runtime.table.get(call_key(call.turn, call.call)) if call is not None and own else None
     if call is None or item is None or not _is_stored(item):
-        raise ToolError(
-            "There is no stored result of that ref in this conversation. Use the `ref` of an earlier answer, whole.",
-            code="not_found",
+        unknown = (
+            "There is no stored result of that ref in this conversation. Use the `ref` of an earlier answer, whole."
         )
+        raise ToolError(NOT_FINISHED if item is not None else unknown, code="not_found")
     output = recording.full_output(turn.runtime, item)
     if offset > len(output):
         raise ToolError(
