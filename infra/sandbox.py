@@ -19,8 +19,9 @@ from infra.settings import BUILD_IMAGE, DeploymentSettings
 
 CONTAINER = "sandbox"
 # Docker's default capabilities that no step of the supervisor needs. SETUID, SETGID, CHOWN, DAC_OVERRIDE, FOWNER and
-# KILL stay: it gives the tree to the sandbox's user, becomes that user, and kills what is left. The program has none.
-DROPPED_CAPABILITIES = ["AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SYS_CHROOT"]
+# KILL stay: it gives the tree to the sandbox's user, becomes that user, and kills what is left; SETPCAP empties the set
+# that the program could gain capabilities from. The program has none.
+DROPPED_CAPABILITIES = ["AUDIT_WRITE", "FSETID", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SYS_CHROOT"]
 # The only writable places are memory and end with the task. Programs of the workspace may be run, as they may locally.
 TMPFS_OPTIONS = ["rw", "exec", "nosuid", "nodev"]
 
