@@ -217,8 +217,10 @@ def test_the_answer_ends_with_the_lines_as_they_now_read(talk: Talk) -> None:
 def test_an_artifacts_id_is_no_file(talk: Talk) -> None:
     """edit_file over a stored artifact: there is no text to match, and the way to change it is named."""
     assert "run_code" in talk.refused("unsupported_type", "edit_file", path="art_9fQ", append="x")
-    few = talk.again(["edit_file"])
-    assert "run_code" not in few.refused("unsupported_type", "edit_file", path="art_9fQ", append="x")
+    for other in ("run_code", "export_artifact"):
+        few = talk.again(["edit_file", other])
+        said = few.refused("unsupported_type", "edit_file", path=f"art_{len(other)}", append="x")
+        assert ("run_code" in said, "export_artifact" in said) == (other == "run_code", False)
     talk.put("art_9fQ", b"a file of that name\n")
     talk.ok("edit_file", path="art_9fQ", append="x\n")
 

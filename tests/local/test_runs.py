@@ -118,7 +118,7 @@ def test_long_output_goes_whole_to_a_file(talk: Talk) -> None:
     assert (facts["truncated"], facts["spill"], facts["created"]) == (True, ".spill-1.txt", [".spill-1.txt"])
     whole = talk.bytes_of(".spill-1.txt") or b""
     assert whole.splitlines()[4321] == b"line 4321"
-    assert ".spill-1.txt" in text(answer)
+    assert "in `.spill-1.txt`: read it with read_file or search_files." in text(answer)
     assert facts["stdout"].endswith("line 4999\n")
 
 

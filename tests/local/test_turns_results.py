@@ -48,17 +48,6 @@ def test_a_refusal_is_a_result_too(api: Any, unique: str) -> None:
     assert get(talk, answer["ref"]).json["isError"] is True
 
 
-def test_a_call_that_is_not_finished_has_no_result_yet(api: Any, unique: str) -> None:
-    """Its answer named the ref already, so "there is none" would have the reader look for a slip in it."""
-    talk = Talk.open(api, unique)
-    parked = talk.call("write_file", call="parked", path=".env", content="x")
-    assert parked["outcome"] == "approval_required"
-    found = get(talk, parked["ref"])
-    assert found.status == 404 and "not finished" in found.json["error"]["message"]
-    assert "under its call id" in talk.refused("not_found", "read_result", ref=parked["ref"])
-    assert "no stored result" in talk.refused("not_found", "read_result", ref=parked["ref"] + "x")
-
-
 @pytest.mark.parametrize("query", ["?offset=-1", "?offset=x", "?offset=1e9", "?offset=999999", "?limit=0", "?limit=²"])
 def test_wrong_pages_are_refused(api: Any, unique: str, query: str) -> None:
     talk = Talk.open(api, unique)

@@ -40,8 +40,8 @@ REPORT: dict[str, Any] = {
 }
 
 
-def said(effects: Effects | None = None, **changed: Any) -> tuple[str, Any]:
-    answer = wording.finished(RECORD, REPORT | changed, effects or Effects(4))
+def said(effects: Effects | None = None, readers: list[str] | None = None, **changed: Any) -> tuple[str, Any]:
+    answer = wording.finished(RECORD | {"readers": readers or []}, REPORT | changed, effects or Effects(4))
     return answer.text, answer
 
 
@@ -115,11 +115,19 @@ def test_what_was_left_out_is_named() -> None:
 def test_spilled_output_points_to_its_file_only_when_that_was_kept() -> None:
     spilled = {"truncated": True, "spill": ".spill-1.txt", "outputBytes": 99_999}
     text, answer = said(Effects(5, created=[".spill-1.txt"]), **spilled)
-    assert "is in `.spill-1.txt`" in text
+    assert "is in `.spill-1.txt`: the next run finds it as workspace/.spill-1.txt." in text
     assert answer.structured["spill"] == ".spill-1.txt"
     text, answer = said(void(4, "No room."), **spilled)
     assert "the rest of it was not kept" in text
     assert answer.structured["spill"] is None
+
+
+def test_only_tools_that_the_turn_has_are_named_for_the_whole_output() -> None:
+    spilled = {"truncated": True, "spill": ".spill-1.txt", "outputBytes": 99_999}
+    text, _ = said(Effects(5, created=[".spill-1.txt"]), ["read_file", "search_files"], **spilled)
+    assert "is in `.spill-1.txt`: read it with read_file or search_files." in text
+    text, _ = said(Effects(5, created=[".spill-1.txt"]), ["search_files"], **spilled)
+    assert "read it with search_files." in text and "read_file" not in text
 
 
 def test_an_aborted_run_changed_nothing_and_counts_as_a_run() -> None:

@@ -76,6 +76,27 @@ def test_an_artifact_is_mounted_for_those_it_is_shared_with_only(
     )
 
 
+def test_a_run_at_work_has_a_ref_and_no_result_yet(talk: Talk, api: Api, begin: Begin, launcher: Launcher) -> None:
+    """Its answer names the ref already, so that "there is none" would have the reader look for a slip in it."""
+    answer = begin()
+    started = launcher.next(api).claimed()
+    ref = "res_" + started.run.removeprefix("run_")
+    found = api("GET", f"/v1/results/{ref}", None, {"X-Turn-Token": talk.token})
+    assert found.status == 404 and "not finished" in found.json["error"]["message"]
+    assert "under its call id" in talk.refused("not_found", "read_result", ref=ref)
+    assert "no stored result" in talk.refused("not_found", "read_result", ref=f"{ref}x")
+    started.finish()
+    assert final(answer)["ref"] == ref
+    assert text(talk.ok("read_result", ref=ref)).startswith("The program ended")
+
+
+def test_only_tools_that_the_turn_has_are_named_for_artifacts(talk: Talk, launcher: Launcher) -> None:
+    unknown: dict[str, Any] = {"code": "pass", "artifacts": [{"id": "art_unknown"}]}
+    assert "list_artifacts names" in text(talk.call("run_code", **unknown))
+    assert "list_artifacts" not in text(talk.again(["run_code"]).call("run_code", **unknown))
+    assert launcher.idle
+
+
 def test_a_ref_of_another_conversation_is_not_there(talk: Talk, api: Api, unique: str, launcher: Launcher) -> None:
     other = Talk.open(api, f"{unique}-other")
     ref = other.call("calculate", expressions=["40 + 2"])["ref"]

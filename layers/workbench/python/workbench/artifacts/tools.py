@@ -121,8 +121,9 @@ def read_artifact(
     data = store.read(turn.runtime, found.id, wanted.version) if wanted else None
     if wanted is None or data is None:
         there = ", ".join(str(kept.version) for kept in found.versions)
+        gone = " any more" if wanted else ""
         raise ToolError(
-            f"`{found.id}` has no version {version or found.latest.version} any more; it has {there}.",
+            f"`{found.id}` has no version {version or found.latest.version}{gone}; it has {there}.",
             code="not_found",
             versions=[kept.version for kept in found.versions],
         )

@@ -122,6 +122,7 @@ def _record(turn: Turn, order: Order) -> Item:
         "tool": turn.tool,
         "digest": turn.digest,
         "mayPage": turn.offers("read_result"),
+        "readers": [name for name in ("read_file", "search_files") if turn.offers(name)],
         "conversions": list(turn.conversions),
         "approvals": list(turn.approvals),
         "status": "queued",

@@ -100,15 +100,15 @@ def _artifacts(turn: Turn, wishes: Sequence[Wish]) -> list[tuple[Artifact, Versi
     unique = list(dict.fromkeys(wishes))
     loaded: list[Artifact] = store.load_many(turn.runtime, list(dict.fromkeys(wish.id for wish in unique)))
     readable = {artifact.id: artifact for artifact in store.usable(turn.runtime, loaded) if may_read(artifact, viewer)}
-    return [_version(wish, readable.get(wish.id)) for wish in unique]
+    way = "list_artifacts names those that it may." if turn.offers("list_artifacts") else "Take an earlier export's id."
+    return [_version(wish, readable.get(wish.id), way) for wish in unique]
 
 
-def _version(wish: Wish, artifact: Artifact | None) -> tuple[Artifact, Version]:
+def _version(wish: Wish, artifact: Artifact | None, way: str) -> tuple[Artifact, Version]:
     shown = printable(wish.id[:SHOWN_CHARACTERS])
     if artifact is None:
         raise ToolError(
-            f"There is no artifact `{shown}` that this turn may read. Nothing was run. list_artifacts names those that "
-            "it may.",
+            f"There is no artifact `{shown}` that this turn may read. Nothing was run. {way}",
             code="not_found",
             argument="artifacts",
             id=shown,

@@ -11,6 +11,7 @@ from workbench.runs.phrases import PATHS_NAMED, paths_named, streams
 from workbench.runs.refused_memory import refused_memory
 from workbench.tools.answer import Answer, TextPart
 from workbench.workspace.paths import printable
+from workbench.workspace.text.visible import counted
 
 PATHS_LISTED = 2_000
 
@@ -23,7 +24,7 @@ def finished(record: Mapping[str, Any], report: Mapping[str, Any], effects: Effe
         lines.append(error.message)
     lines += _files(effects)
     lines += _mounted(record)
-    lines += _output(report, effects)
+    lines += _output(record, report, effects)
     structured = {
         "run": record["run"],
         "exitCode": report["exitCode"],
@@ -107,8 +108,8 @@ def program_error(record: Mapping[str, Any], report: Mapping[str, Any]) -> ToolE
     if outcome == "timeout":
         limit = record["job"]["timeoutSeconds"]
         return ToolError(
-            f"It did not end within {limit} seconds and was killed. Make it do less at a time, or ask for a longer "
-            "`timeoutSeconds` (up to 900).",
+            f"It did not end within {counted(limit, 'second')} and was killed. Make it do less at a time, or ask for a "
+            "longer `timeoutSeconds` (up to 900).",
             code="SANDBOX_TIMEOUT",
             timeoutSeconds=limit,
         )
@@ -177,15 +178,14 @@ def _mounted(record: Mapping[str, Any]) -> list[str]:
     return [f"Inputs mounted: {paths_named(paths)}"] if paths else []
 
 
-def _output(report: Mapping[str, Any], effects: Effects) -> list[str]:
+def _output(record: Mapping[str, Any], report: Mapping[str, Any], effects: Effects) -> list[str]:
     lines = streams(report["stdout"], report["stderr"], "the end of it" if report["truncated"] else "")
     if report["truncated"]:
         spill = report["spill"]
         if spill and spill in effects.created:
-            lines.append(
-                f"The whole output ({report['outputBytes']:,} bytes) is in `{spill}`: read it with read_file or "
-                "search_files."
-            )
+            readers = record.get("readers")
+            way = f"read it with {' or '.join(readers)}" if readers else f"the next run finds it as workspace/{spill}"
+            lines.append(f"The whole output ({report['outputBytes']:,} bytes) is in `{spill}`: {way}.")
         else:
             lines.append(f"The output had {report['outputBytes']:,} bytes; the rest of it was not kept.")
     return lines

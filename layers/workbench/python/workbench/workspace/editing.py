@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer
-from workbench.workspace.desk import Desk, code_tool, version_words
+from workbench.workspace.desk import Desk, Offers, code_tool, version_words
 from workbench.workspace.file_arguments import Edit
 from workbench.workspace.looking import NoSuchFile, file_at
 from workbench.workspace.paths import check_path, printable
@@ -34,13 +34,15 @@ class StoredArtifact(ToolError):
 
     code = "unsupported_type"
 
-    def __init__(self, artifact: str, *, offers_code: bool) -> None:
-        way = (
-            f'Name it in run_code (artifacts: [{{"id": "{artifact}"}}]), change the copy under inputs/artifacts/ into '
-            f"a file in workspace/, then add that file as a new version with export_artifact (artifact: {artifact})."
-            if offers_code
-            else "This turn cannot change it."
-        )
+    def __init__(self, artifact: str, offers: Offers) -> None:
+        way = "This turn cannot change it."
+        if offers("run_code"):
+            way = (
+                f'Name it in run_code (artifacts: [{{"id": "{artifact}"}}]) and change the copy under '
+                "inputs/artifacts/ into a file in workspace/"
+            )
+            publish = f", then add that file as a new version with export_artifact (artifact: {artifact})."
+            way += publish if offers("export_artifact") else ". The artifact itself stays as it is in this turn."
         super().__init__(
             f"{printable(artifact)} is a stored artifact, not a file of the workspace; edit_file cannot change it. "
             f"{way}",
@@ -113,7 +115,7 @@ def _editable(turn: Desk, path: str) -> Entry:
     except NoSuchFile:
         # A plain directory, which keeps no versions, has no artifacts either.
         if path.startswith(ARTIFACT_PREFIX) and turn.next_version is not None:
-            raise StoredArtifact(path, offers_code=turn.offers("run_code")) from None
+            raise StoredArtifact(path, turn.offers) from None
         raise
     if entry.bytes > engine.FILE_BYTES:
         raise engine.too_large(path, entry.bytes)
