@@ -99,12 +99,12 @@ def retire_all(runtime: Runtime, conversation: str, deletion: str, purge_at: flo
     for batch in _batches(waiting):
         if over():
             return True
-        found = load_many(runtime, pointed_at(batch))
+        names = pointed_at(batch)
+        found = load_many(runtime, names)
         runtime.clients.together(*(partial(retire, runtime, artifact, deletion, purge_at) for artifact in found))
         # What has expired meanwhile leaves a pointer to nothing.
-        there = {artifact.id for artifact in found}
-        lone = [name for name in pointed_at(batch) if name not in there]
-        runtime.table.delete_many([pointer_key(conversation, name) for name in lone])
+        lone = set(names) - {artifact.id for artifact in found}
+        runtime.table.delete_many(pointer_key(conversation, name) for name in lone)
     return False
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from workbench.knowledge import names
 from workbench.knowledge.model import Document
+from workbench.workspace.text.visible import counted
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def _extent(document: Document) -> str:
     """Its pages, slides, sheets and rows as far as it has them, otherwise how many passages."""
     counts = [f"{count:,} {unit if count != 1 else unit[:-1]}" for unit, count in document.extent.items()]
     if not document.extent:
-        counts = [f"{document.passages:,} passage{'' if document.passages == 1 else 's'}"]
+        counts = [counted(document.passages, "passage")]
     if not document.passages:
         counts.append("no text")
     return ", ".join([document.format, *counts])

@@ -24,8 +24,3 @@ def missing(query: str, searched: str) -> str:
         f"{searched} holds a word of `{printable(cut)}`. Ask in other words, such as the documents would use, or in "
         "their language."
     )
-
-
-def counted(number: int, one: str) -> str:
-    """``1 passage``, ``2 passages``."""
-    return f"{number:,} {one}{'' if number == 1 else 's'}"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from workbench.retrieval.excerpts import excerpt
-from workbench.retrieval.found import WARNING, counted, missing, quoted
+from workbench.retrieval.found import WARNING, missing, quoted
 from workbench.retrieval.retriever import DEFAULT_K, Retriever, ScoredDoc
 from workbench.tools.answer import Answer
 from workbench.tools.contract import Tool, tool
 from workbench.workspace.paths import printable
+from workbench.workspace.text.visible import counted
 
 if TYPE_CHECKING:
     from workbench.tools.turn import Turn

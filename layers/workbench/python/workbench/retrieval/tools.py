@@ -10,11 +10,12 @@ from workbench.ids import DocumentId
 from workbench.knowledge import names, permission
 from workbench.retrieval import index
 from workbench.retrieval.excerpts import excerpt
-from workbench.retrieval.found import WARNING, counted, missing, quoted
+from workbench.retrieval.found import WARNING, missing, quoted
 from workbench.retrieval.index import Hit
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
 from workbench.workspace.paths import printable
+from workbench.workspace.text.visible import counted
 
 if TYPE_CHECKING:
     from workbench.tools.turn import Turn
