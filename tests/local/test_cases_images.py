@@ -15,6 +15,7 @@ from PIL import Image
 from local.system import LocalSystem
 from tests.local import changed
 from tests.local.talk import Talk, text
+from workbench.workspace.views import decoding
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -46,6 +47,17 @@ def look(talk: Talk, data: bytes, name: str = "p.png") -> tuple[Image.Image, str
 
 def near(pixel: Any, wanted: tuple[int, int, int]) -> bool:
     return all(abs(one - other) < 60 for one, other in zip(pixel[:3], wanted, strict=True))
+
+
+@pytest.mark.parametrize("vision", [True, False])
+def test_no_decoder_runs_where_the_credentials_are(
+    api: Any, unique: str, monkeypatch: pytest.MonkeyPatch, vision: bool
+) -> None:
+    """With the process apart out of order, no picture is decoded in another place."""
+    monkeypatch.setattr(decoding, "_PROGRAM", "raise SystemExit")
+    talk = Talk.open(api, unique, model={"name": "m", "vision": vision})
+    talk.put("p.png", encoded(Image.new("RGB", (4, 4), RED), "PNG"))
+    assert "cannot be shown" in text(talk.call("read_file", path="p.png"))
 
 
 def test_the_bytes_decide_and_not_the_name(talk: Talk) -> None:

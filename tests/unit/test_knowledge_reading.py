@@ -495,10 +495,10 @@ def test_the_reader_has_no_credentials_no_files_and_bounded_memory(monkeypatch: 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setattr(
         extracting,
-        "_BOOT",
-        "import sys, os, json, resource; sys.path[:0] = sys.argv.pop(1).split('\\n')\n"
-        "from workbench.knowledge.reading import child\n"
-        "child.limit()\n"
+        "_PROGRAM",
+        "import os, json\n"
+        "from workbench import apart\n"
+        "apart.limit()\n"
         "said = [sorted(os.environ)]\n"
         "file = os.memfd_create('never')\n"
         "for what in (lambda: os.write(file, b'x'), lambda: bytearray(2 << 30)):\n"
@@ -517,8 +517,9 @@ def _said_from_within(monkeypatch: pytest.MonkeyPatch, program: str) -> Any:
     """What ``program``, run as the reader, prints as JSON."""
     monkeypatch.setattr(
         extracting,
-        "_BOOT",
-        "import sys, os, json, socket; sys.path[:0] = sys.argv.pop(1).split('\\n')\n"
+        "_PROGRAM",
+        "import os, json, socket\n"
+        "from workbench import apart\n"
         "from workbench.knowledge.reading import child\n"
         f"{program}\n"
         "print(json.dumps({'refused': 'broken', 'message': json.dumps(said)}))",
@@ -538,9 +539,9 @@ def test_whoever_takes_a_parser_over_has_no_file_and_no_socket(monkeypatch: pyte
         "    try: what(); said.append('done')\n"
         "    except OSError: said.append('refused')"
     )
-    shut = f"child.limit(); child.shut({kind!r})\n"
+    shut = f"apart.limit(); child.shut({kind!r})\n"
     assert _said_from_within(monkeypatch, shut + attempts) == ["refused"] * 4
-    assert _said_from_within(monkeypatch, f"child.limit()\n{attempts}") == ["done"] * 4
+    assert _said_from_within(monkeypatch, f"apart.limit()\n{attempts}") == ["done"] * 4
 
 
 @pytest.mark.parametrize(
@@ -580,7 +581,7 @@ def test_in_lambda_the_reader_cannot_look_into_the_function_that_started_it() ->
     )
     function = (
         "import os\nfrom workbench.knowledge import extracting\n"
-        "extracting._BOOT = os.environ['BOOT']\n"
+        "extracting._PROGRAM = os.environ['BOOT']\n"
         "try: extracting.extract(b'x', 'text/plain', None, 'a.txt')\n"
         "except extracting.Unreadable as refused: print(refused.message)"
     )
@@ -604,17 +605,18 @@ def test_in_lambda_the_reader_cannot_look_into_the_function_that_started_it() ->
     ],
 )
 def test_whatever_the_reader_answers_is_checked(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(extracting, "_BOOT", program)
+    monkeypatch.setattr(extracting, "_PROGRAM", program)
     with pytest.raises(Unreadable) as refused:
         read(b"x", "a.txt")
     assert refused.value.code == "broken"
 
 
 def test_a_reader_that_answers_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extracting, "_BOOT", "while True: print('x' * 100_000)")
+    monkeypatch.setattr(extracting, "_PROGRAM", "while True: print('x' * 100_000)")
     monkeypatch.setattr(extracting, "ANSWER_BYTES", 1_000_000)
-    with pytest.raises(Unreadable):
+    with pytest.raises(Unreadable) as refused:
         read(b"x", "a.txt", seconds=5)
+    assert refused.value.code == "too_large"
 
 
 def test_a_long_text_is_cut_and_the_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,11 @@ What comes back is checked like anybody's input. The heavy libraries load in the
 from __future__ import annotations
 
 import json
-import os
-import select
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.closed_memory import hide_memory_in_lambda
+from workbench import apart
 from workbench.errors import WorkbenchError
 from workbench.knowledge.model import EXTENTS
 from workbench.knowledge.passages import MOST_CHARACTERS, Passage
@@ -28,15 +22,8 @@ SECONDS = 18.0
 ANSWER_BYTES = 80 * 1024 * 1024
 CODES = frozenset({"encrypted", "broken", "unsupported_type", "too_large"})
 
-_CHUNK_BYTES = 1024 * 1024
 _PLACE_CHARACTERS = 400
-# Everything but the interpreter's own library comes from the paths it is told. In Lambda the interpreter finds its own
-# shared library by a variable.
-_BOOT = (
-    "import sys; sys.path[:0] = sys.argv.pop(1).split('\\n'); "
-    "from workbench.knowledge.reading.child import main; main(sys.argv[1:])"
-)
-_PASSED_ON = ("LD_LIBRARY_PATH", "TZ")
+_PROGRAM = "from workbench.knowledge.reading.child import main; main(sys.argv[1:])"
 
 
 class Unreadable(WorkbenchError):
@@ -56,47 +43,15 @@ class Extracted:
 
 def extract(data: bytes, media_type: str, charset: str | None, name: str, seconds: float = SECONDS) -> Extracted:
     """Read a file's text. Raises :class:`Unreadable`: encrypted, broken, of an unsupported type or too large."""
-    # The child may open files, also this process' own among those of /proc.
-    hide_memory_in_lambda()
-    with tempfile.TemporaryFile() as sent:
-        sent.write(data)
-        sent.seek(0)
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-c", _BOOT, "\n".join(sys.path), media_type, charset or "", name],
-            stdin=sent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"LANG": "C.UTF-8", **{name: os.environ[name] for name in _PASSED_ON if name in os.environ}},
-            cwd="/",
-        )
     try:
-        answer = _answer_of(child, seconds)
-    finally:
-        child.kill()
-        child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        answer = apart.run(_PROGRAM, [media_type, charset or "", name], data, seconds=seconds, most=ANSWER_BYTES)
+    except apart.NoAnswer:
+        raise Unreadable(
+            f"Reading the file took more than {seconds:.0f} seconds. Split it into smaller files and upload those.",
+            code="too_large",
+            seconds=seconds,
+        ) from None
     return _checked(answer)
-
-
-def _answer_of(child: subprocess.Popen[bytes], seconds: float) -> bytes:
-    assert child.stdout is not None
-    descriptor, until = child.stdout.fileno(), time.monotonic() + seconds
-    waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN | select.POLLHUP)
-    received = bytearray()
-    while (left := until - time.monotonic()) > 0 and len(received) <= ANSWER_BYTES:
-        if not waiting.poll(left * 1000):
-            continue
-        chunk = os.read(descriptor, _CHUNK_BYTES)
-        if not chunk:
-            return bytes(received)
-        received += chunk
-    raise Unreadable(
-        f"Reading the file took more than {seconds:.0f} seconds. Split it into smaller files and upload those.",
-        code="too_large",
-        seconds=seconds,
-    )
 
 
 def _checked(answer: bytes) -> Extracted:

@@ -13,7 +13,7 @@ from workbench.workspace.desk import Desk
 from workbench.workspace.paths import check_path, printable
 from workbench.workspace.storage.manifest import Entry
 from workbench.workspace.text.lines import is_text
-from workbench.workspace.views import images, reading
+from workbench.workspace.views import decoding, images, reading
 from workbench.workspace.views.reading import Page, ReadRequest
 
 SUGGESTED_NAMES = 3
@@ -128,9 +128,9 @@ def _shown_otherwise(turn: Desk, path: str, data: bytes, pictures: list[ImagePar
     if kind is None or not kind.is_picture:
         return images.describe_binary(path, data, offers=turn.offers)
     if not turn.vision:
-        width, height = images.picture_size(data, path, kind)
+        width, height = decoding.picture_size(data, path, kind)
         return _left_out(path, data, kind, (width, height), "because this model cannot look at pictures.")
-    picture = images.prepare(data, path, kind)
+    picture = decoding.prepare(data, path, kind)
     if sum(len(other.data) for other in pictures) + len(picture.data) > PICTURES_BYTES:
         reason = "because this answer cannot carry any more. Read this path by itself."
         return _left_out(path, data, kind, picture.source_size, reason)

@@ -8,17 +8,15 @@ memory, processor time and processes, without a way to a file or a socket, and f
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench import apart
 from workbench.knowledge.passages import split
 from workbench.knowledge.reading import archives, kinds, loading, pdf, slides, tables, texts, web, word
 from workbench.knowledge.reading.outline import TEXT_CHARACTERS, Full, Outline, Refused
 
-MEMORY_BYTES = 1024 * 1024 * 1024
-PROCESSOR_SECONDS = 25
 # The number by which libxml2 says that it got no memory.
 _XML_NO_MEMORY = 2
 _NO_MEMORY = {"refused": "too_large", "message": "Reading the file takes more memory than it may have. Split it."}
@@ -36,31 +34,15 @@ _TEXTS: Mapping[str, Callable[[str, Outline], None]] = {
 }
 
 
-def limit() -> None:
-    """Take away what reading a file does not need. The parent watches the clock."""
-    for what, most in (
-        (resource.RLIMIT_AS, MEMORY_BYTES),
-        (resource.RLIMIT_CPU, PROCESSOR_SECONDS),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NPROC, 0),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 64),
-    ):
-        resource.setrlimit(what, (most, most))
-
-
 def shut(kind: str) -> None:
-    """Before a parser sees the file: from here on no descriptor can be made, and so no file, socket or pipe.
-
-    In Lambda a socket would reach whoever hands out the function's next requests, which are other people's.
-    """
+    """Before a parser sees the file: load all that reads its kind, then give up the way to files and sockets."""
     loading.load(kind)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    apart.shut()
 
 
 def main(arguments: list[str]) -> None:
     """``arguments``: the media type, its charset or nothing, and the file's name."""
-    limit()
+    apart.limit()
     media_type, charset, name = arguments
     answer = read(sys.stdin.buffer.read(), media_type, charset or None, name, shut)
     sys.stdout.buffer.write(json.dumps(answer).encode())

@@ -30,6 +30,21 @@ DECODED_PIXELS = 50_000_000
 JPEG_SCANS = 100
 JPEG_QUALITY = 90
 
+# Why a picture cannot be shown.
+SCANS, DAMAGED, HEADER, NO_PIXELS, TOO_SLOW = REASONS = (
+    "it has more scans than any real photo",
+    "it is damaged or cut short",
+    "its header is damaged",
+    "it has no pixels",
+    "decoding it takes too long",
+)
+# What is said of one that is shown.
+FIRST_PAGE, FIRST_FRAME, TURNED = NOTES = (
+    "First page of several.",
+    "First frame of an animation.",
+    "Turned upright as its EXIF orientation says.",
+)
+
 _ORIENTATION_TAG = 0x0112
 
 
@@ -187,15 +202,33 @@ class Picture:
 
 
 class UnreadableImage(ToolError):
-    """The bytes begin like a picture and cannot be decoded as one."""
+    """The bytes begin like a picture and cannot be decoded as one; ``reason`` is one of :data:`REASONS`."""
 
     code = "unreadable_image"
+
+    def __init__(self, path: str, kind: Kind, reason: str) -> None:
+        super().__init__(
+            f"{printable(path)} begins like a {kind.name} but cannot be shown: {reason}. Put a whole picture in its "
+            "place.",
+            path=path,
+        )
+        self.reason = reason
 
 
 class TooManyPixels(ToolError):
     """The header claims more pixels than are decoded; nothing was."""
 
     code = "too_large"
+
+    def __init__(self, path: str, kind: Kind, size: tuple[int, int]) -> None:
+        super().__init__(
+            f"{printable(path)} is a {kind.name} of {_by(size)} pixels; at most {DECODED_PIXELS // 1_000_000} million "
+            "pixels are opened. Make a smaller copy with code and read that.",
+            path=path,
+            width=size[0],
+            height=size[1],
+        )
+        self.size = size
 
 
 def picture_size(data: bytes, path: str, kind: Kind) -> tuple[int, int]:
@@ -211,7 +244,7 @@ def prepare(data: bytes, path: str, kind: Kind) -> Picture:
     image, size = _opened(data, path, kind)
     _check_pixels(size, path, kind)
     if kind is JPEG and data.count(b"\xff\xda") > JPEG_SCANS:
-        raise _unreadable(path, kind, "it has more scans than any real photo")
+        raise UnreadableImage(path, kind, SCANS)
     try:
         shown, notes = _converted(image, kind, size)
         animated = _has_more_frames(image)
@@ -220,9 +253,9 @@ def prepare(data: bytes, path: str, kind: Kind) -> Picture:
             shown = shown.resize((shown.width * 3 // 4, shown.height * 3 // 4))
             media_type, encoded = _encoded(shown)
     except Exception as error:  # decoders answer hostile bytes with any exception there is
-        raise _unreadable(path, kind, "it is damaged or cut short") from error
+        raise UnreadableImage(path, kind, DAMAGED) from error
     if animated:
-        notes.append("First page of several." if kind is TIFF else "First frame of an animation.")
+        notes.append(FIRST_PAGE if kind is TIFF else FIRST_FRAME)
     return Picture(media_type, encoded, shown.size, kind, size, len(data), tuple(notes))
 
 
@@ -230,22 +263,9 @@ def _by(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-def _unreadable(path: str, kind: Kind, reason: str) -> UnreadableImage:
-    return UnreadableImage(
-        f"{printable(path)} begins like a {kind.name} but cannot be shown: {reason}. Put a whole picture in its place.",
-        path=path,
-    )
-
-
 def _check_pixels(size: tuple[int, int], path: str, kind: Kind) -> None:
     if size[0] * size[1] > DECODED_PIXELS:
-        raise TooManyPixels(
-            f"{printable(path)} is a {kind.name} of {_by(size)} pixels; at most {DECODED_PIXELS // 1_000_000} million "
-            "pixels are opened. Make a smaller copy with code and read that.",
-            path=path,
-            width=size[0],
-            height=size[1],
-        )
+        raise TooManyPixels(path, kind, size)
 
 
 def _opened(data: bytes, path: str, kind: Kind) -> tuple[Image, tuple[int, int]]:
@@ -258,9 +278,9 @@ def _opened(data: bytes, path: str, kind: Kind) -> tuple[Image, tuple[int, int]]
         module = import_module(f"PIL.{kind.plugin}ImagePlugin")
         image: Image = getattr(module, f"{kind.plugin}ImageFile")(BytesIO(data))
     except Exception as error:  # as in prepare
-        raise _unreadable(path, kind, "its header is damaged") from error
+        raise UnreadableImage(path, kind, HEADER) from error
     if image.size[0] < 1 or image.size[1] < 1:
-        raise _unreadable(path, kind, "it has no pixels")
+        raise UnreadableImage(path, kind, NO_PIXELS)
     return image, image.size
 
 
@@ -307,7 +327,7 @@ def _converted(image: Any, kind: Kind, size: tuple[int, int]) -> tuple[Image, li
     plain = _rgb(plain, image.info.get("icc_profile"))
     if turn is not None:
         plain = plain.transpose(turn)
-        notes.append("Turned upright as its EXIF orientation says.")
+        notes.append(TURNED)
     return plain, notes
 
 
