@@ -155,7 +155,7 @@ def test_equal_reports_have_equal_digests_and_others_do_not() -> None:
     assert protocol.report_digest(first) != protocol.report_digest(other)
 
 
-@pytest.mark.parametrize("value", [None, "", 7, "x" * 300, ["a"], {}])
+@pytest.mark.parametrize("value", [None, "", 7, "x" * 300, ["a"], {}, "half \ud800", "run_\n", "rün", "a\0b"])
 def test_ids_and_secrets_are_short_texts(value: object) -> None:
     with pytest.raises(InvalidRequest, match="run"):
         protocol.word({"run": value}, "run")

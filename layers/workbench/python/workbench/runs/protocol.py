@@ -38,6 +38,7 @@ STREAMS_IN = ("plan", "data")
 STREAMS_OUT = ("packs", "changes")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_WORD = re.compile(rf"[!-~]{{1,{ID_CHARACTERS}}}\Z")
 _OWN_SECRET = re.compile(r"[A-Za-z0-9_-]{32,256}\Z")
 SPILL_NAME = re.compile(r"\.spill-[1-9][0-9]{0,5}\.txt\Z")
 
@@ -48,10 +49,10 @@ def pack_parts_allowed(workspace_bytes: int) -> int:
 
 
 def word(body: Mapping[str, Any], name: str) -> str:
-    """A short text such as an id or a secret."""
+    """A short text such as an id or a secret, none of which has other characters than ASCII's visible ones."""
     value = body.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= ID_CHARACTERS:
-        raise InvalidRequest(f"{name} must be a text of 1 to {ID_CHARACTERS} characters.")
+    if not isinstance(value, str) or not _WORD.match(value):
+        raise InvalidRequest(f"{name} must be a text of 1 to {ID_CHARACTERS} visible ASCII characters.")
     return value
 
 
