@@ -408,6 +408,8 @@ FUNCTION_GRANTS: dict[str, tuple[Grant, ...]] = {
             of=(COLLECTIONS, PEOPLE, DEPARTMENTS),
         ),
         INDEXES,
+        # An index that was lost is filled again from them.
+        document_objects("ReadPassages", "s3:GetObject"),
         LIST_ARTIFACTS,
         LIST_VERSIONS,
         Grant(

@@ -29,6 +29,7 @@ from tests.local.cloudformation import waiting
 from tests.local.reconciled import DAY_SECONDS, shifted, wait_for_deletions
 from tests.skill_zips import skill_md, zipped
 from workbench.reconciling.artifacts import DAYS_OF_A_ROUND
+from workbench.retrieval.index_cache import IndexCache
 
 FOLDERS = {path.name for path in (ROOT / "functions").iterdir() if (path / "handler.py").exists()}
 # The attributes of Clients that hold a client.
@@ -375,6 +376,14 @@ def _reconcile(system: LocalSystem, api: Api) -> None:
     s3.put_object(Bucket=settings.workspace_bucket, Key=f"skills/gone/1.0.0-{'r' * 16}", Body=b"x")
     for key in ("artifacts/art_gone/1", "documents/col/part/passages"):
         s3.put_object(Bucket=settings.artifact_bucket, Key=key, Body=b"x")
+    document = {"owner": "ada", "collection": "lost", "name": "a.txt", "data": "eA=="}
+    api("POST", "/v1/documents", document, expect=201)
+    for entry in s3.list_objects_v2(Bucket=settings.workspace_bucket, Prefix="indexes/lost/")["Contents"]:
+        s3.delete_object(Bucket=settings.workspace_bucket, Key=entry["Key"])
+    # As in a function that has no copy of it.
+    system.runtime.indexes = IndexCache(
+        system.runtime.clients, settings.workspace_bucket, settings.cache_directory, settings.cache_bytes
+    )
     turn = api(
         "POST", "/v1/conversations/left/turns", {"caller": {"user": "ada", "department": "research"}, "tools": "all"},
         expect=201,

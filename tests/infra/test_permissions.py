@@ -114,7 +114,8 @@ def test_who_reaches_exported_files(deployment: Deployment) -> None:
     # The sandbox's route hands a run's artifacts over; which ones, run_code has authorised.
     readers = {"read_artifact", "artifacts", "sandbox_route"}
     assert _who_may(deployment, "s3:GetObject", where="/artifacts/*") == readers
-    assert _who_may(deployment, "s3:GetObject", where="/documents/*") == {"documents", "sandbox_route"}
+    # The reconciler fills an index that was lost from the passages again.
+    assert _who_may(deployment, "s3:GetObject", where="/documents/*") == {"documents", "sandbox_route", "reconciler"}
 
 
 def test_who_reaches_skills(deployment: Deployment) -> None:

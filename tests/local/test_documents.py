@@ -342,8 +342,8 @@ def test_a_removal_that_another_one_overtook_leaves_the_record_of_a_collection_m
     removing.hide_collection(runtime, before)
     plain, made = index.drop, []
 
-    def overtaken(runtime: Any, collection: str) -> None:
-        plain(runtime, collection)
+    def overtaken(runtime: Any, collection: str, serial: str) -> None:
+        plain(runtime, collection, serial)
         monkeypatch.undo()
         assert api("DELETE", f"/v1/collections/{unique}").status == 200
         made.append(upload(api, owner=unique, collection=unique))
@@ -351,6 +351,31 @@ def test_a_removal_that_another_one_overtook_leaves_the_record_of_a_collection_m
     monkeypatch.setattr(index, "drop", overtaken)
     removing.empty_collection(runtime, before, lambda: False)
     assert api("GET", f"/v1/documents?collection={unique}").json["documents"] == made
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_a_removal_that_another_one_overtook_anywhere_leaves_the_index_of_a_collection_made_anew(
+    api: Any, unique: str, system: LocalSystem, number: int
+) -> None:
+    runtime, name, requests, made = system.runtime, f"{unique}-{number}", [0], []
+    upload(api, owner=unique, collection=name)
+    before = store.load_collection(runtime, name)
+    assert before is not None
+    removing.hide_collection(runtime, before)
+
+    def overtaken(*_request: str) -> None:
+        requests[0] += 1
+        if requests[0] == number:
+            runtime.clients.hook = None
+            assert api("DELETE", f"/v1/collections/{name}").status == 200
+            made.append(upload(api, b"kept words", owner=unique, collection=name))
+
+    runtime.clients.hook = overtaken
+    try:
+        removing.empty_collection(runtime, before, lambda: False)
+    finally:
+        runtime.clients.hook = None
+    assert len(stored(system, name)["indexes"]) == len(made)
 
 
 # ---------------------------------------------------------------- crashes

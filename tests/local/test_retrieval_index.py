@@ -23,6 +23,8 @@ from workbench.retrieval.index_cache import IndexCache
 from workbench.retrieval.retriever import Retriever
 from workbench.runtime import Runtime
 
+SERIAL = "serial-1"
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -38,7 +40,7 @@ def collection(system: LocalSystem, unique: str) -> str:
 
 def make(runtime: Runtime, collection: str) -> None:
     pk, sk = collection_key(collection)
-    runtime.table.put({"PK": pk, "SK": sk, "owner": "anna"})
+    runtime.table.put({"PK": pk, "SK": sk, "owner": "anna", "serial": SERIAL})
 
 
 def pieces(*texts: str) -> list[Piece]:
@@ -67,7 +69,8 @@ def stored(runtime: Runtime, collection: str) -> list[str]:
 
 
 def pointer(runtime: Runtime, collection: str) -> str | None:
-    return generations.current(runtime, [collection]).get(collection)
+    held = generations.current(runtime, [collection]).get(collection)
+    return held.generation if held else None
 
 
 def test_an_added_document_is_found_with_its_place_and_a_removed_one_is_not(
@@ -176,8 +179,26 @@ def test_one_generation_is_kept(system: LocalSystem, collection: str) -> None:
     for name in "abc":
         index.add(runtime, collection, f"doc_{name}", "T", pieces(name))
     assert stored(runtime, collection) == [pointer(runtime, collection)]
-    index.drop(runtime, collection)
+    index.drop(runtime, collection, SERIAL)
     assert stored(runtime, collection) == []
+
+
+def test_a_large_index_is_stored_as_it_is(system: LocalSystem, collection: str) -> None:
+    """In pieces with checksums between them, a client that asks for all at once copies it once for each piece."""
+    runtime, forms = system.runtime, []
+    runtime.clients.s3.meta.events.register(
+        "before-send.s3.PutObject", lambda request, **_: forms.append(request.headers.get("Content-Encoding"))
+    )
+    index.add(runtime, collection, "doc_a", "A", pieces("one"))
+    assert forms == [None]
+
+
+def test_a_drop_leaves_what_another_collection_of_that_id_has_stored(system: LocalSystem, collection: str) -> None:
+    runtime = system.runtime
+    index.add(runtime, collection, "doc_a", "A", pieces("kept"))
+    index.drop(runtime, collection, "serial-of-an-earlier-one")
+    cold(runtime)
+    assert found(runtime, "kept", collection) == ["doc_a"]
 
 
 # ---------------------------------------------------------------- crashes and races

@@ -11,7 +11,8 @@ from local.system import LocalSystem
 from tests.local.changed import Crashed
 from tests.local.reconciled import ShiftedClock, found, reconcile, stored_versions
 from tests.local.uploaded import upload
-from workbench.knowledge import removing, store, uploading
+from workbench.knowledge import permission, removing, store, uploading
+from workbench.retrieval import generations, index
 
 
 def test_an_upload_that_crashed_is_cleared_away_and_the_others_stay(
@@ -54,3 +55,15 @@ def test_a_collections_removal_that_stopped_is_finished(
     assert found(reconcile(world), "repaired")["stalled_collections"] == 1
     assert runtime.table.query(f"COL#{name}") == []
     assert not [entry for entry in stored_versions(world) if made["artifact"] in entry["Key"]]
+
+
+def test_an_index_that_is_lost_is_built_anew(world: LocalSystem, api: Any) -> None:
+    name, runtime = f"c-{secrets.token_hex(5)}", world.runtime
+    upload(api, owner="ada", collection=name)
+    assert "lost_indexes" not in found(reconcile(world))
+    lost = f"indexes/{name}/{generations.current(runtime, [name])[name].generation}.sqlite"
+    runtime.clients.s3.delete_object(Bucket=runtime.settings.workspace_bucket, Key=lost)
+    assert found(reconcile(world, dry=True))["lost_indexes"] == 1
+    assert found(reconcile(world), "repaired")["lost_indexes"] == 1
+    assert "lost_indexes" not in found(reconcile(world))
+    assert [hit.text for hit in index.search(runtime, [permission.Scope(name, None)], "alpha")] == ["alpha beta gamma"]

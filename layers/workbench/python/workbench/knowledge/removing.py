@@ -144,7 +144,7 @@ def empty_collection(
             _blank(runtime, document)
         else:
             runtime.table.delete_many([document_key(document)])
-    index.drop(runtime, collection.id)
+    index.drop(runtime, collection.id, collection.serial)
     if not keep_records:
         try:
             runtime.table.delete(collection_key(collection.id), _same(collection))
@@ -152,7 +152,7 @@ def empty_collection(
             # Somebody else ended this removal, and the id may be that of a new collection.
             return documents, artifacts, False
         # A writer of the index that was at work still had the record to publish to.
-        index.drop(runtime, collection.id)
+        index.drop(runtime, collection.id, collection.serial)
     return documents, artifacts, False
 
 

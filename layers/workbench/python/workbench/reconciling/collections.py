@@ -1,4 +1,4 @@
-"""Collections of documents: uploads that crashed, removals that stopped half-way."""
+"""Collections of documents: uploads that crashed, removals that stopped half-way, indexes that were lost."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from workbench.keys import collection_key
 from workbench.knowledge import removing
 from workbench.knowledge.model import Collection
 from workbench.reconciling.findings import Finding, stalled_before
+from workbench.retrieval import index
 from workbench.runtime import Runtime
 
 # A collection's removal goes on tomorrow where it stops today.
 REMOVE_SECONDS = 30.0
+# So does an index that is built anew.
+REFILL_SECONDS = 30.0
 
 
 def look(runtime: Runtime, names: Sequence[str]) -> Iterator[Finding]:
@@ -26,6 +29,14 @@ def look(runtime: Runtime, names: Sequence[str]) -> Iterator[Finding]:
         elif abandoned := removing.abandoned(runtime, collection):
             repair = partial(removing.repair, runtime, collection, len(abandoned))
             yield Finding("abandoned_documents", collection.id, repair, len(abandoned))
+        elif not index.is_whole(runtime, collection.id, item):
+            yield Finding("lost_indexes", collection.id, partial(_refill, runtime, collection.id))
+
+
+def _refill(runtime: Runtime, collection: str) -> None:
+    until = runtime.clock.monotonic() + REFILL_SECONDS
+    while not index.refill(runtime, collection) and runtime.clock.monotonic() < until:
+        continue
 
 
 def _finish(runtime: Runtime, collection: Collection) -> None:

@@ -3,6 +3,7 @@
 ``generation`` names the file that readers open. ``fence`` counts writers, and ``leaseUntil`` (Unix seconds, 0 is free)
 keeps them apart; a writer publishes on condition that fence and lease are still its own, so one that was too slow
 changes nothing. A generation's name holds its writer's fence and random characters, and is never used twice.
+``incomplete`` is there while documents may be missing from it: its file was lost, and is being filled again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from workbench.clock import iso
 from workbench.errors import Conflict, NotFound
 from workbench.ids import random_part
 from workbench.keys import collection_key
-from workbench.operations import PRESENT, Condition, Update, all_of
+from workbench.operations import PRESENT, Condition, Item, Update, all_of
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
 
@@ -31,23 +32,40 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to make the next generation. ``generation`` is the one that holds, None when there is no index yet."""
+    """The right to make the next generation. ``generation`` is the one that holds, None when there is no index yet;
+    ``incomplete`` when documents may be missing from it.
+    """
 
     collection: str
     fence: int
     owner: str
     generation: str | None
+    incomplete: bool
 
     def next_generation(self) -> str:
         return random_part(f"{self.fence:010d}-", 48)
 
 
-def current(runtime: Runtime, collections: Iterable[str]) -> dict[str, str]:
-    """Collection -> generation, for those that have an index. One request for up to 100."""
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Which generation holds; ``incomplete`` when documents may be missing from it."""
+
+    generation: str
+    incomplete: bool
+
+    @classmethod
+    def of(cls, meta: Item) -> Pointer | None:
+        """What a collection's META item says; None when there is no index."""
+        generation = meta.get("generation")
+        return cls(generation, "incomplete" in meta) if generation else None
+
+
+def current(runtime: Runtime, collections: Iterable[str]) -> dict[str, Pointer]:
+    """Collection -> pointer, for those that have an index. One request for up to 100."""
     names = list(dict.fromkeys(collections))
     items = runtime.table.get_many([collection_key(name) for name in names]) if names else {}
-    found = {name: items.get(collection_key(name), {}).get("generation") for name in names}
-    return {name: generation for name, generation in found.items() if generation}
+    found = {name: Pointer.of(items.get(collection_key(name), {})) for name in names}
+    return {name: pointer for name, pointer in found.items() if pointer}
 
 
 def acquire(runtime: Runtime, collection: str) -> Lease:
@@ -72,7 +90,9 @@ def acquire(runtime: Runtime, collection: str) -> Lease:
             item = found
         # Ours also when our own request, whose answer was lost on the way, was sent again by the client.
         if item.get("lease") == lease:
-            return Lease(collection, item["fence"], item["lease"]["owner"], item.get("generation"))
+            return Lease(
+                collection, item["fence"], item["lease"]["owner"], item.get("generation"), "incomplete" in item
+            )
         if clock.monotonic() >= until:
             since = iso(item.get("lease", lease)["startedAt"])
             raise Conflict(
@@ -84,13 +104,19 @@ def acquire(runtime: Runtime, collection: str) -> Lease:
         clock.sleep(random.uniform(0.1, 0.4))  # noqa: S311
 
 
-def publish(runtime: Runtime, lease: Lease, generation: str) -> None:
+def publish(runtime: Runtime, lease: Lease, generation: str, *, incomplete: bool = False) -> None:
     """Let ``generation`` hold from now on, and let the next writer in. Raises Overtaken."""
+    change = Update().set("leaseUntil", 0).set("generation", generation)
+    if incomplete:
+        change.set("incomplete", True)
+    elif lease.incomplete:
+        change.remove("incomplete")
     try:
-        _as_writer(runtime, lease, Update().set("leaseUntil", 0).set("generation", generation))
+        _as_writer(runtime, lease, change)
     except Overtaken:
         # The first of two sendings may have worked, and the next writer have come in before the second.
-        if current(runtime, [lease.collection]).get(lease.collection) != generation:
+        held = current(runtime, [lease.collection]).get(lease.collection)
+        if held is None or held.generation != generation:
             raise
 
 

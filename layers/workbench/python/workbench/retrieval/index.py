@@ -8,7 +8,9 @@ stands in the index is a matter for documents' owners; who may see what it finds
 
 from __future__ import annotations
 
+import base64
 import shutil
+import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -16,10 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from botocore.exceptions import ClientError
+
 from workbench import objects
 from workbench.errors import Conflict, TooLarge, ToolError
-from workbench.retrieval import generations, index_file, ranking
-from workbench.retrieval.generations import Lease, Overtaken
+from workbench.keys import collection_key
+from workbench.logs import logger
+from workbench.operations import Item
+from workbench.retrieval import generations, index_file, ranking, rebuilding
+from workbench.retrieval.generations import Lease, Overtaken, Pointer
 from workbench.retrieval.index_file import IndexedPassage, IndexReader
 from workbench.retrieval.retriever import DEFAULT_K, ScoredDoc
 from workbench.runtime import Runtime
@@ -27,6 +34,7 @@ from workbench.runtime import Runtime
 # A function's disk holds the copy that is changed beside the files that are kept.
 MOST_FILE_BYTES = 160 * 1024 * 1024
 _TRIES = 4
+_CHUNK_BYTES = 1024 * 1024
 
 # Changes the file at the path; False when there was nothing to change.
 Change = Callable[[Path], bool]
@@ -69,10 +77,13 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a search found, and how many passages were in its scopes."""
+    """What a search found, and how many passages were in its scopes; ``incomplete`` when documents may be missing
+    from them, because an index was lost and is not whole again.
+    """
 
     hits: list[Hit]
     passages: int
+    incomplete: bool
 
 
 def add(runtime: Runtime, collection: str, document_id: object, title: str, passages: Iterable[Passage]) -> None:
@@ -98,9 +109,43 @@ def remove(runtime: Runtime, collection: str, document_id: object) -> None:
     _write(runtime, collection, lambda path: index_file.remove_document(path, str(document_id)))
 
 
-def drop(runtime: Runtime, collection: str) -> None:
-    """Remove every file of a collection whose META item is gone or going; two requests."""
-    _sweep(runtime, collection, lambda _generation: True)
+def refill(runtime: Runtime, collection: str) -> bool:
+    """Make an index that is not whole anew and go on filling it; True when it is whole again.
+
+    Requests and failures as for :func:`add`, and one more for each document.
+    """
+    # Stored anew also when this disk still has the file that S3 has lost.
+    return _write(runtime, collection, lambda _path: True)
+
+
+def is_whole(runtime: Runtime, collection: str, meta: Item) -> bool:
+    """False when the index that the collection's item names is not there, or documents are missing from it."""
+    pointer = generations.Pointer.of(meta)
+    if pointer is None or pointer.incomplete:
+        return pointer is None
+    try:
+        key = _key(collection, pointer.generation)
+        runtime.clients.s3.head_object(Bucket=runtime.settings.workspace_bucket, Key=key)
+    except ClientError as error:
+        if objects.code_of(error) not in ("NoSuchKey", "404"):
+            raise
+        # A writer may have made the next one meanwhile.
+        return generations.current(runtime, [collection]).get(collection) != pointer
+    return True
+
+
+def drop(runtime: Runtime, collection: str, serial: str) -> None:
+    """Remove every file of a collection whose META item is gone or going; three requests.
+
+    Those of another one, which was made under the same id since, stay; ``serial`` is this one's.
+    """
+
+    def is_over() -> bool:
+        # Asked after the files were listed: those of a collection that is made later are not among them.
+        meta = runtime.table.get(collection_key(collection))
+        return meta is None or meta.get("serial") == serial
+
+    _sweep(runtime, collection, lambda _generation: True, is_over)
 
 
 def search(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAULT_K) -> list[Hit]:
@@ -117,14 +162,15 @@ def look(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAULT
     ordered = sorted(scopes, key=lambda scope: scope.collection)
     with ExitStack() as opened:
         searched = []
-        for scope, reader in zip(ordered, _readers(runtime, [scope.collection for scope in ordered]), strict=True):
+        readers, incomplete = _readers(runtime, [scope.collection for scope in ordered])
+        for scope, reader in zip(ordered, readers, strict=True):
             if reader is not None:
                 opened.enter_context(closing(reader))
                 numbers = None if scope.documents is None else reader.numbers_of(map(str, scope.documents))
                 searched.append(ranking.Searched(reader, numbers))
         found = ranking.rank(searched, query, k)
         passages = sum(file.reader.passages_of(file.documents) for file in searched)
-    return Look([_hit(ranked.passage, ranked.score) for ranked in found], passages)
+    return Look([_hit(ranked.passage, ranked.score) for ranked in found], passages, incomplete)
 
 
 @dataclass(frozen=True)
@@ -155,19 +201,24 @@ def _hit(passage: IndexedPassage, score: float) -> Hit:
     return Hit(passage.document, passage.title, passage.number, passage.place, passage.text, score)
 
 
-def _readers(runtime: Runtime, collections: Sequence[str]) -> list[IndexReader | None]:
-    """An open index for each collection that has one."""
+def _readers(runtime: Runtime, collections: Sequence[str]) -> tuple[list[IndexReader | None], bool]:
+    """An open index for each collection that has one, and whether anything may be missing from them."""
     opened: dict[str, IndexReader] = {}
+    asked: dict[str, Pointer] = {}
+    incomplete = False
     missing = list(dict.fromkeys(collections))
     for _ in range(_TRIES):
         pointers = generations.current(runtime, missing)
-        opening = [partial(_open, runtime, name, generation) for name, generation in pointers.items()]
-        found = dict(zip(pointers, runtime.clients.together(*opening), strict=True))
+        # A file that is not there is one whose writer made the next meanwhile; if the pointer stays, it was lost.
+        lost = {name for name, pointer in pointers.items() if asked.get(name) == pointer}
+        incomplete |= bool(lost) or any(pointer.incomplete for pointer in pointers.values())
+        asked = {name: pointer for name, pointer in pointers.items() if name not in lost}
+        opening = [partial(_open, runtime, name, pointer.generation) for name, pointer in asked.items()]
+        found = dict(zip(asked, runtime.clients.together(*opening), strict=True))
         opened |= {name: reader for name, reader in found.items() if reader is not None}
-        # Its writer removed that generation meanwhile; the pointer leads to the next one.
         missing = [name for name, reader in found.items() if reader is None]
         if not missing:
-            return [opened.get(name) for name in collections]
+            return [opened.get(name) for name in collections], incomplete
     for reader in opened.values():
         reader.close()
     raise ToolError(
@@ -185,49 +236,48 @@ def _open(runtime: Runtime, collection: str, generation: str) -> IndexReader | N
 # ---------------------------------------------------------------- writing
 
 
-def _write(runtime: Runtime, collection: str, change: Change) -> None:
+def _write(runtime: Runtime, collection: str, change: Change) -> bool:
+    """Make the next generation; False when documents may still be missing from it."""
     for _ in range(_TRIES):
         lease = generations.acquire(runtime, collection)
         try:
-            _make(runtime, lease, change)
+            return _make(runtime, lease, change)
         except Overtaken:
             # A build that outlasted its lease; another writer's documents are in the index by now.
             continue
         except Exception:
             generations.release(runtime, lease)
             raise
-        return
     raise Conflict("Others kept indexing documents of this collection first. Send the request again in a few seconds.")
 
 
-def _make(runtime: Runtime, lease: Lease, change: Change) -> None:
+def _make(runtime: Runtime, lease: Lease, change: Change) -> bool:
     """The next generation, from the one that holds; nothing when ``change`` finds nothing to change."""
     cache, base = runtime.indexes, lease.generation
     with cache.workspace() as folder:
         path = Path(folder) / "next"
-        if base is None:
-            index_file.create(path)
-        else:
-            cache.use(_key(lease.collection, base), lambda kept: shutil.copyfile(kept, path))
-        if not change(path):
+        whole = _begin(runtime, lease, path)
+        changed = change(path)
+        if not whole:
+            whole = rebuilding.refill(runtime, lease.collection, path, MOST_FILE_BYTES)
+        elif not changed:
             generations.release(runtime, lease)
-            return
+            return True
         size = path.stat().st_size
         if size > MOST_FILE_BYTES:
             raise TooLarge(
                 f"With this document, the index of the collection would take {size:,} bytes, and {MOST_FILE_BYTES:,} "
-                "are allowed. Nothing was changed. Put the document into another collection, or remove some from this "
-                "one first.",
+                "are allowed. Nothing was changed. Put the document into another collection (name one in "
+                "`collection`; a new name makes a new one), or remove some from this one first.",
                 collection=lease.collection,
                 bytes=size,
                 allowed=MOST_FILE_BYTES,
             )
         generation = lease.next_generation()
         key = _key(lease.collection, generation)
-        with path.open("rb") as stream:
-            runtime.clients.s3.put_object(Bucket=runtime.settings.workspace_bucket, Key=key, Body=stream)
+        _store(runtime, key, path)
         try:
-            generations.publish(runtime, lease, generation)
+            generations.publish(runtime, lease, generation, incomplete=not whole)
         except Overtaken:
             runtime.clients.s3.delete_object(Bucket=runtime.settings.workspace_bucket, Key=key)
             raise
@@ -236,14 +286,52 @@ def _make(runtime: Runtime, lease: Lease, change: Change) -> None:
         cache.forget(_key(lease.collection, base))
     # Whatever an earlier writer left, by a crash too. A later one may be storing its own at this moment.
     _sweep(runtime, lease.collection, lambda found: found.split("-")[0] < generation.split("-")[0])
+    return whole
 
 
-def _sweep(runtime: Runtime, collection: str, unwanted: Callable[[str], bool]) -> None:
+def _begin(runtime: Runtime, lease: Lease, path: Path) -> bool:
+    """The index that the next generation begins with, at ``path``; False when documents may be missing from it."""
+    if lease.generation is None:
+        index_file.create(path)
+        return True
+    try:
+        runtime.indexes.use(_key(lease.collection, lease.generation), lambda kept: shutil.copyfile(kept, path))
+    except FileNotFoundError:
+        # Nobody but its next writer removes it, and that is us: a table that was set back to an earlier time names
+        # what is not there any more.
+        logger.error("an index is lost and is built anew", extra={"collection": lease.collection})
+        index_file.create(path)
+        return False
+    return not lease.incomplete
+
+
+def _store(runtime: Runtime, key: str, path: Path) -> None:
+    checksum = 0
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            checksum = zlib.crc32(chunk, checksum)
+        stream.seek(0)
+        # Without a checksum the client computes one as it sends, in a form that copies all that was read for each piece
+        # when the file is asked for at once: 18 s for 150 MB.
+        runtime.clients.s3.put_object(
+            Bucket=runtime.settings.workspace_bucket,
+            Key=key,
+            Body=stream,
+            ChecksumCRC32=base64.b64encode(checksum.to_bytes(4)).decode(),
+        )
+
+
+def _sweep(
+    runtime: Runtime,
+    collection: str,
+    unwanted: Callable[[str], bool],
+    allowed: Callable[[], bool] = lambda: True,
+) -> None:
     prefix = f"indexes/{collection}/"
     bucket = runtime.settings.workspace_bucket
     for page in objects.pages(runtime.clients, bucket, prefix):
         keys = [key for key in page if unwanted(key.removeprefix(prefix))]
-        if keys:
+        if keys and allowed():
             objects.delete(runtime.clients, bucket, [{"Key": key} for key in keys])
 
 

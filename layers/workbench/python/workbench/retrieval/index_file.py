@@ -83,6 +83,12 @@ def remove_document(path: Path, document: str) -> bool:
         return _remove(connection, document)
 
 
+def documents_in(path: Path) -> frozenset[str]:
+    """The ids of the documents that the file has."""
+    with closing(sqlite3.connect(path)) as connection:
+        return frozenset(document for (document,) in connection.execute("SELECT id FROM documents"))
+
+
 @contextmanager
 def _writing(path: Path) -> Iterator[sqlite3.Connection]:
     # Nobody else sees the file before it is whole, and a crash throws it away: no journal, no waiting for the disk.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 _SPARE = 8
 _PLACE_CHARACTERS = 120
 QUERY_CHARACTERS = 2_000
+_GAPS = (
+    "Some documents could not be searched: their index was lost and is being built anew. More may be found in a while; "
+    "do not conclude that something is in none of them."
+)
 
 
 @tool(step="search", version="1.0.0", tags={"search", "read", "documents"}, budget=20.0, retries=1)
@@ -47,12 +52,13 @@ def search_docs(
         return _nothing("This turn may use no documents, so there is nothing to search. Go on without them.")
     found = index.look(turn.runtime, scopes, query, k + _SPARE)
     hits = _usable(turn, found.hits)[:k]
+    gaps = [_GAPS] if found.incomplete else []
     if hits:
-        return _passages(turn, query, hits)
+        return _passages(turn, query, hits, gaps)
     if not found.passages:
-        return _nothing("The documents that this turn may use hold no text to search. Go on without them.")
+        return _nothing("The documents that this turn may use hold no text to search. Go on without them.", gaps)
     searched = f"This turn may search {counted(found.passages, 'passage')}, and none"
-    return _nothing(missing(query, searched))
+    return _nothing(missing(query, searched), gaps)
 
 
 def _usable(turn: Turn, hits: list[Hit]) -> list[tuple[Hit, str]]:
@@ -63,7 +69,7 @@ def _usable(turn: Turn, hits: list[Hit]) -> list[tuple[Hit, str]]:
     return [(hit, usable[document].title) for hit, document in kept if document in usable]
 
 
-def _passages(turn: Turn, query: str, hits: list[tuple[Hit, str]]) -> Answer:
+def _passages(turn: Turn, query: str, hits: list[tuple[Hit, str]], gaps: list[str]) -> Answer:
     documents = len({hit.document for hit, _ in hits})
     parts = [f"{counted(len(hits), 'passage')} of {counted(documents, 'document')}, best first. {WARNING}"]
     passages: list[dict[str, Any]] = []
@@ -86,8 +92,8 @@ def _passages(turn: Turn, query: str, hits: list[tuple[Hit, str]]) -> Answer:
         )
     if turn.offers("run_code"):
         parts.append("run_code opens a whole document: pass its id in `files` (as uploaded) or `passages` (its text).")
-    return Answer.of("\n\n".join(parts), passages=passages)
+    return Answer.of("\n\n".join([*parts, *gaps]), passages=passages)
 
 
-def _nothing(text: str) -> Answer:
-    return Answer.of(text, passages=[])
+def _nothing(text: str, gaps: Sequence[str] = ()) -> Answer:
+    return Answer.of("\n\n".join([text, *gaps]), passages=[])
