@@ -73,7 +73,7 @@ def test_what_stays_together_and_where_a_new_passage_begins() -> None:
         ]
     )
     assert [passage.text.split("\n")[0] for passage in passages] == ["Report", "Results"]
-    assert [passage.place for passage in passages] == ["section Report", "section Results"]
+    assert [passage.place for passage in passages] == ["sections Report to Methods", "section Results"]
 
 
 def test_a_heading_goes_with_the_text_below_it() -> None:
@@ -109,6 +109,21 @@ def test_places() -> None:
     assert place(Block("a", "sheet Data", row=7, last_row=7)) == "sheet Data row 7"
     heading = Block("## Set  up ##", level=2, line=3, last_line=3)
     assert place(heading, Block("x", line=5, last_line=5)) == "section Set up, lines 3-5"
+
+
+def test_short_sections_that_share_a_passage_are_all_in_its_place() -> None:
+    def place(*texts: str) -> str | None:
+        blocks = [Block(text, level=len(text) - len(text.lstrip("#"))) for text in texts]
+        (passage,) = split(blocks)
+        return passage.place
+
+    assert place("# Guide", "one", "## Setup", "two", "## Removal", "three") == "sections Guide to Removal"
+    assert place("# Guide", "## Setup", "one") == "section Guide", "one heading below another begins nothing new"
+    assert place("# Guide", "## Setup", "one", "# Other", "## Deep", "two") == "sections Guide to Other"
+    assert place("before all", "# Setup", "one") == "up to section Setup"
+    assert place("# Same", "one", "# Same", "two") == "section Same"
+    long = place(f"# {'a' * 200}", "one", f"# {'b' * 200}", "two")
+    assert long == f"sections {'a' * 39}… to {'b' * 39}…"
 
 
 def test_lines_are_counted_through_a_paragraph_that_is_cut() -> None:

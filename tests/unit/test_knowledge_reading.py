@@ -247,7 +247,7 @@ def test_docx_in_reading_order_with_headings_tables_headers() -> None:
     assert answer["passages"] == [
         [
             "Bericht\n\nEinleitung mit Ümläuten, עברית und 🎉.\n\nZahlen\n\na | b\n1 | 2\n\nNach der Tabelle.",
-            "section Bericht",
+            "sections Bericht to Zahlen",
         ],
         ["Vertraulich\n\nSeite", "headers and footers"],
     ]

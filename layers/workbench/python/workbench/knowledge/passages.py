@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 # A passage is packed up to the first figure; only what cannot be parted before it may reach the second.
 FULL_CHARACTERS = 1_200
@@ -21,6 +22,8 @@ HEADING_AFTER_CHARACTERS = 300
 # A longer header row is not repeated: it would fill the passages instead of the rows.
 HEADER_CHARACTERS = 400
 SECTION_CHARACTERS = 80
+# Of two titles in one place.
+TWO_SECTIONS_CHARACTERS = 40
 
 # Where a text that is too long is best parted, best first: paragraph, line, sentence, clause, word.
 _CUTS = (
@@ -208,8 +211,21 @@ def _pack(blocks: Iterable[Block]) -> Iterator[tuple[str, str | None]]:
 
 def _title(heading: Block) -> str:
     # Of a Markdown heading without its marks: those before it, behind it or, on a line of their own, below it.
-    title = " ".join(_UNDERLINED.sub("", heading.text).split()).strip("# ")
-    return title if len(title) <= SECTION_CHARACTERS else f"{title[: SECTION_CHARACTERS - 1]}…"
+    return _shortened(" ".join(_UNDERLINED.sub("", heading.text).split()).strip("# "), SECTION_CHARACTERS)
+
+
+def _shortened(title: str, characters: int) -> str:
+    return title if len(title) <= characters else f"{title[: characters - 1]}…"
+
+
+def _sections(blocks: list[Block], section: str | None) -> str | None:
+    """The section of a passage, or from which to which it goes: short ones share a passage."""
+    # A heading right below another one begins nothing new: it says more of the same.
+    begun = [_title(block) for before, block in pairwise(blocks) if block.level and not before.level]
+    if not begun or begun[-1] == section:
+        return f"section {section}" if section else None
+    last = _shortened(begun[-1], TWO_SECTIONS_CHARACTERS)
+    return f"sections {_shortened(section, TWO_SECTIONS_CHARACTERS)} to {last}" if section else f"up to section {last}"
 
 
 def _place(blocks: list[Block], section: str | None) -> str | None:
@@ -217,8 +233,8 @@ def _place(blocks: list[Block], section: str | None) -> str | None:
     parts: list[str] = []
     if first.part is not None:
         parts.append(first.part)
-    elif section:
-        parts.append(f"section {section}")
+    elif sections := _sections(blocks, section):
+        parts.append(sections)
     if first.row is not None and last.last_row is not None:
         rows = _range("row", first.row, last.last_row)
         return f"{parts[0]} {rows}" if parts else rows
