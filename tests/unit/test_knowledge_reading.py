@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import time
 import zlib
 from typing import Any
 
+import pptx
 import pytest
 from docx.enum.style import WD_STYLE_TYPE
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
+from pptx.chart.data import CategoryChartData, XyChartData
+from pptx.enum.chart import XL_CHART_TYPE
 
 from tests.documents import (
     SHEET,
@@ -135,6 +139,11 @@ def test_html_is_read_as_it_is_seen() -> None:
     ]
 
 
+def test_a_heading_that_is_not_shown_is_no_section() -> None:
+    answer = here(b"<template><h1>Gone</h1></template><p>Shown</p>", "a.html")
+    assert answer["passages"] == [["Shown", None]]
+
+
 def test_html_without_a_name_is_told_by_its_content() -> None:
     assert here(PAGE, "download", "text/plain")["kind"] == "html"
     assert here(b"about <html> tags", "a.txt")["kind"] == "text"
@@ -210,7 +219,17 @@ def test_xlsx_has_values_sheets_and_rows() -> None:
         ],
         ["only", "sheet שנייה 🎉 row 1"],
     ]
-    assert answer["extent"] == {"sheets": 2, "rows": 4}
+    assert answer["extent"] == {"sheets": 2, "rows": 4} and answer["notes"] == []
+
+
+def test_formulas_without_a_stored_value_are_told() -> None:
+    """As libraries write them: nobody has worked them out. An empty text is a value."""
+    cells = b'<c r="A1"><v>7</v></c><c r="B1"><f>A1*2</f></c><c r="C1"><f>A1*3</f><v>21</v></c>'
+    cells += b'<c r="D1" t="str"><f>""</f><v></v></c><c r="E1"><f t="shared" si="0"/></c>'
+    answer = here(with_member(XLSX, "xl/worksheets/sheet1.xml", SHEET % (b'<row r="1">' + cells + b"</row>")), "a.xlsx")
+    assert texts(answer) == ["7 |  | 21"]
+    (note,) = answer["notes"]
+    assert note.startswith("2 cells hold formulas")
 
 
 def test_one_far_cell_is_two_rows() -> None:
@@ -315,6 +334,28 @@ def test_pptx_slide_by_slide_with_notes() -> None:
         ["Zweite\n\nText", "slide 2"],
     ]
     assert answer["extent"] == {"slides": 2}
+
+
+def test_pptx_has_the_figures_of_its_charts() -> None:
+    presentation = pptx.Presentation()
+    shapes = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes
+    bars = CategoryChartData()
+    bars.categories = ["East", "West"]
+    bars.add_series("First quarter", (19.2, None))
+    bars.add_series("Second quarter", (22.5, 21.4))
+    chart = shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, bars).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Sales"
+    chart.value_axis.has_title = True
+    chart.value_axis.axis_title.text_frame.text = "in millions"
+    points = XyChartData()
+    points.add_series("Trials").add_data_point(1, 2.5)
+    shapes.add_chart(XL_CHART_TYPE.XY_SCATTER, 0, 0, 9, 9, points)
+    kept = io.BytesIO()
+    presentation.save(kept)
+    assert texts(here(kept.getvalue(), "a.pptx")) == [
+        "Sales\nin millions\nFirst quarter: East 19.2\nSecond quarter: East 22.5, West 21.4\n\nTrials: 1 2.5"
+    ]
 
 
 # ---------------------------------------------------------------- PDF

@@ -107,7 +107,8 @@ def recognise(data: bytes, media_type: str, name: str) -> Recognised:
         if said is not None and said not in TEXTS:
             raise Refused("broken", f"The file is said to be {SHOWN[said]}, and its bytes are not; it may be damaged.")
         raise Refused("unsupported_type", f"The file is {_other(data)}. {SUPPORTED}.")
-    if said is not None and found != said and not (found in TEXTS and said in TEXTS):
+    # Of a file without bytes its being empty says all.
+    if data and said is not None and found != said and not (found in TEXTS and said in TEXTS):
         return Recognised(found, [f"The file was sent as {SHOWN[said]}; its bytes are {SHOWN[found]}."])
     return Recognised(found)
 

@@ -1,4 +1,4 @@
-"""PPTX: slide by slide, titles as headings, tables, charts' titles, drawn diagrams, and the speaker's notes."""
+"""PPTX: slide by slide, titles as headings, tables, charts' figures, drawn diagrams, and the speaker's notes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from workbench.knowledge.reading.outline import Outline, one_line
 
 _DIAGRAM = "/diagramData"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 
 
 def read_pptx(data: bytes, outline: Outline) -> None:
@@ -53,8 +54,30 @@ def _texts(shape: Any) -> Iterator[str]:
     elif getattr(shape, "has_table", False):
         rows = [" | ".join(one_line(cell.text) for cell in row.cells).rstrip(" |") for row in shape.table.rows]
         yield "\n".join(row for row in rows if row)
-    elif getattr(shape, "has_chart", False) and shape.chart.has_title and shape.chart.chart_title.has_text_frame:
-        yield _lines(shape.chart.chart_title.text_frame.text)
+    elif getattr(shape, "has_chart", False):
+        yield _chart(shape.chart.element)
+
+
+def _chart(root: Any) -> str:
+    """The titles of a chart and its axes, then a line for each series: ``Sales: East 19.2, West 21.4``."""
+    titles = ["".join(text.text or "" for text in title.iter(f"{_A}t")) for title in root.iter(f"{_C}title")]
+    return "\n".join(filter(str.strip, [*titles, *map(_series, root.iter(f"{_C}ser"))]))
+
+
+def _series(series: Any) -> str:
+    names, values = _points(series, "tx"), _points(series, "val") or _points(series, "yVal")
+    of = _points(series, "cat") or _points(series, "xVal")
+    shown = ", ".join(f"{of.get(place, '')} {value}".strip() for place, value in values.items())
+    return ": ".join(filter(None, [*list(names.values())[:1], shown]))
+
+
+def _points(series: Any, what: str) -> dict[str, str]:
+    """What Office stored last of the names, categories or values of a series, by their places."""
+    return {
+        point.getparent().get("idx", ""): one_line(point.text or "")
+        for part in series.findall(f"{_C}{what}")
+        for point in part.iter(f"{_C}v")
+    }
 
 
 def _diagrams(part: Any) -> Iterator[str]:

@@ -81,7 +81,8 @@ class _Page:
             self._kept_as_is += 1
         elif tag == "li":
             self._pieces.append("- ")
-        self._level = _HEADINGS.get(tag, self._level)
+        if not self._dropped:
+            self._level = _HEADINGS.get(tag, self._level)
 
     def end(self, tag: str) -> None:
         if tag in _DROPPED:
