@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.local.talk import Talk, text
 from tests.local.uploaded import upload
 from workbench import objects
 from workbench.keys import collection_key
-from workbench.retrieval import index, rebuilding
+from workbench.retrieval import index, index_file, rebuilding
 from workbench.retrieval.index_cache import IndexCache
 
 GAPS = "Some documents could not be searched"
@@ -82,6 +83,17 @@ def test_what_takes_longer_goes_on_with_the_next_write(
     second = upload(api, b"tapir second", owner=unique, collection=unique)["id"]
     found, words = look()
     assert found == {*documents, first, second} and GAPS not in words
+
+
+def test_what_has_no_room_does_not_keep_a_removal_from_its_end(
+    api: Any, unique: str, documents: list[str], look: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    index_file.create(tmp_path / "empty")
+    monkeypatch.setattr(index, "MOST_FILE_BYTES", (tmp_path / "empty").stat().st_size + 10)
+    assert api("DELETE", f"/v1/documents/{documents[0]}").status == 200
+    assert api("GET", f"/v1/documents/{documents[0]}").status == 404
+    found, words = look()
+    assert found == set() and GAPS in words
 
 
 def test_whether_an_index_is_whole_is_known(

@@ -14,6 +14,8 @@ from workbench.runtime import Runtime
 
 # One writer's share, beside its own document and within its lease; the next writer, or the daily reconciler, goes on.
 REFILL_SECONDS = 8.0
+# What a passage takes in an index at most, with its postings, of what it takes as it is stored.
+_GROWTH = 2
 
 
 def refill(runtime: Runtime, collection: str, path: Path, most_bytes: int) -> bool:
@@ -26,7 +28,9 @@ def refill(runtime: Runtime, collection: str, path: Path, most_bytes: int) -> bo
     for document in store.list_documents(runtime, collection):
         if not document.passages or str(document.id) in known:
             continue
-        if runtime.clock.monotonic() >= until or path.stat().st_size > most_bytes:
+        # What would not fit must not keep its writer from what it came for, such as a removal.
+        full = path.stat().st_size + _GROWTH * document.stored_bytes > most_bytes
+        if full or runtime.clock.monotonic() >= until:
             return False
         passages = store.read_passages(runtime, document)
         if passages is not None:
