@@ -96,6 +96,29 @@ def test_the_deployment_runs_only_so_many_programs(
     assert final(answer)["outcome"] == "ok"
 
 
+def test_a_full_deployment_ends_a_run_that_a_crash_left_behind_and_takes_its_place(
+    system: LocalSystem, api: Api, unique: str, launcher: Launcher, threads: ThreadPoolExecutor
+) -> None:
+    """Not only its place: whoever waits for it gets an answer, and its conversation may be written to again."""
+    talks = [Talk.open(api, f"{unique}-{number}") for number in range(4)]
+    *full, late = talks
+    answers = {f"run_{each.turn}.run": threads.submit(each.call, "run_code", call="run", code="pass") for each in full}
+    lost, *others = [launcher.next(api).claimed() for _ in answers]
+    with held("abort"):
+        lost.task.end()
+        table, past = system.runtime.table, system.runtime.clock.now() - 1
+        table.update(run_key(lost.run), Update().set("deadline", past))
+        answer = threads.submit(late.call, "run_code", call="run", code="pass")
+        launcher.next(api).claimed().finish()
+        assert final(answer)["outcome"] == "ok"
+        assert final(answers.pop(lost.run))["error"]["code"] == "SANDBOX_UNAVAILABLE"
+        free(system, next(each for each in full if lost.run == f"run_{each.turn}.run"))
+    for other in others:
+        other.finish()
+        assert final(answers[other.run])["outcome"] == "ok"
+        settled_admission(system, other.run)
+
+
 def test_a_run_that_a_crash_left_behind_blocks_nobody_for_ever(
     system: LocalSystem, talk: Talk, begin: Begin, launcher: Launcher, api: Api
 ) -> None:

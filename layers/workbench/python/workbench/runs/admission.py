@@ -1,7 +1,8 @@
 """How many runs go on at once: one in a conversation, and ``runs_at_once`` in the deployment.
 
 The deployment's places are a set of run ids under a condition on its size: adding and removing a run twice changes
-nothing, so the number cannot drift. Members whose run is over are thrown out when the set is full.
+nothing, so the number cannot drift. When the set is full, members whose run is over are thrown out, and a run that
+outlived every deadline is ended by :mod:`.beginning`.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ def leave(runtime: Runtime, run: str) -> None:
     runtime.table.update(admission_key(), Update().take("runs", {run}))
 
 
-def throw_out_finished(runtime: Runtime) -> bool:
-    """Free the places of runs that are over, unknown or past every deadline; True when there were any."""
+def throw_out_finished(runtime: Runtime) -> tuple[bool, list[Item]]:
+    """Free the places of runs that are over or unknown.
+
+    Returns whether there were any, and the records of runs that are past every deadline: they hold more than a place.
+    """
     item = runtime.table.get(admission_key())
     members = sorted(item.get("runs", ())) if item else []
     found = runtime.table.get_many([run_key(run) for run in members])
-    now = runtime.clock.now()
-    gone = {run for run in members if _is_over(found.get(run_key(run)), now)}
+    at_work = [record for record in found.values() if record["status"] not in FINAL]
+    gone = set(members) - {record["run"] for record in at_work}
     if gone:
         runtime.table.update(admission_key(), Update().take("runs", gone))
-    return bool(gone)
-
-
-def _is_over(record: Item | None, now: float) -> bool:
-    return record is None or record["status"] in FINAL or record["deadline"] < now
+    now = runtime.clock.now()
+    return bool(gone), [record for record in at_work if record["deadline"] <= now]
 
 
 def full(runtime: Runtime) -> ToolError:

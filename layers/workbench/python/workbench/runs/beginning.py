@@ -186,7 +186,7 @@ def _make_way(turn: Turn, record: Item, failed: ConditionFailed) -> Item:
     runtime = turn.runtime
     if failed.failed(PLACE_AT):
         _end_stale_run(turn)
-    if failed.failed(ADMISSION_AT) and not admission.throw_out_finished(runtime):
+    if failed.failed(ADMISSION_AT) and not _free_a_place(runtime):
         raise admission.full(runtime)
     if failed.failed(HEAD_AT):
         raise ToolError("The conversation was deleted. Nothing was run.", code="not_allowed")
@@ -198,6 +198,16 @@ def _make_way(turn: Turn, record: Item, failed: ConditionFailed) -> Item:
         if earlier is not None:
             record = record | {"attempt": earlier["attempt"] + 1}
     return record
+
+
+def _free_a_place(runtime: Runtime) -> bool:
+    """Free places of the deployment in which nothing works; True when there were any."""
+    freed, lost = admission.throw_out_finished(runtime)
+    if freed or not lost:
+        return freed
+    # One is enough for this call, and ending one costs several requests.
+    end_if_stale(runtime, lost[0])
+    return True
 
 
 def end_if_stale(runtime: Runtime, record: Item) -> None:
