@@ -158,6 +158,8 @@ class Run:
                         spilled.add(int(name[1]))
         except scan.Refused as refusal:
             self._report["reason"] = str(refusal)
+            if isinstance(refusal, scan.TooLarge):
+                self._report["tree"] = "too_large"
             return
         except OSError as error:
             self._report["reason"] = f"the tree could not be read: {error.strerror}"

@@ -41,6 +41,10 @@ class Refused(Exception):
     """The tree cannot be taken over; the message says why."""
 
 
+class TooLarge(Refused):
+    """It is deeper, or holds more, than a workspace may."""
+
+
 class Found(NamedTuple):
     """A file or a folder. Until the next one is asked for, a file's content can be read (again) with :meth:`read`."""
 
@@ -104,7 +108,7 @@ class Scan:
                 if found.kind == "folder":
                     if len(stack) >= DEEPEST:
                         os.close(found.descriptor)
-                        raise Refused(f"folders are nested more than {DEEPEST} deep")
+                        raise TooLarge(f"folders are nested more than {DEEPEST} deep")
                     stack.append(self._enter(found.descriptor, found.path))
                     yield found
                     continue
@@ -122,7 +126,7 @@ class Scan:
             for entry in entries:
                 names.append(os.fsencode(entry.name))
                 if len(names) > self._most_entries:
-                    raise Refused(f"a folder holds more than {self._most_entries} entries")
+                    raise TooLarge("too many entries in one folder")
         names.sort()
         return _Folder(descriptor, path, iter(names), set(names))
 
@@ -151,7 +155,7 @@ class Scan:
             return self._file(folder.descriptor, raw, path)
         self._folders += 1
         if self._folders > self._most_folders:
-            raise Refused(f"more than {self._most_folders} folders")
+            raise TooLarge("too many folders")
         inner = os.open(raw, tree.FOLDER_FLAGS, dir_fd=folder.descriptor)
         return Found(path, "folder", stat.S_IMODE(mode) & _PERMISSIONS, inner)
 
@@ -163,9 +167,9 @@ class Scan:
                 raise Refused(f"{path} changed while it was read")
             self._count(path, status.st_size)
             if self.files > self._limits.workspace_files:
-                raise Refused(f"more than {self._limits.workspace_files} files")
+                raise TooLarge("too many files")
             if self.size > self._limits.workspace_bytes:
-                raise Refused(f"more than {self._limits.workspace_bytes} bytes in all files together")
+                raise TooLarge("too many bytes in all files together")
             sha256, data = self._hash(descriptor, status.st_size, path)
         except BaseException:
             os.close(descriptor)
@@ -201,7 +205,7 @@ class Scan:
         elif self._left_out == _NAMED_AT_MOST + 1:
             self.left_out.append(LeftOut("…", f"more than {_NAMED_AT_MOST} entries were left out"))
         if self._left_out > self._most_entries:
-            raise Refused("too many entries that a workspace cannot hold")
+            raise TooLarge("too many entries that a workspace cannot hold")
 
 
 def read_all(descriptor: int, size: int) -> Iterator[bytes]:

@@ -175,6 +175,10 @@ def _take_over(
 ) -> Taken:
     if report["tree"] != "ok":
         reason = report["reason"] or "the tree could not be read"
+        if report["tree"] == "too_large":
+            reason += f"; a directory holds at most {settings.workspace_files:,} files"
+            reason += f" and {settings.workspace_bytes:,} bytes"
+            return Taken(void=ToolError(f"No change was kept: {reason}. Leave less.", code="limit_exceeded"))
         return Taken(void=ToolError(f"No change was kept: {reason}.", code="SANDBOX_ERROR"))
     try:
         files = sum(entry.kind == "file" for entry in snapshot.entries.values())

@@ -87,8 +87,9 @@ def take(top: Top, limits: Limits) -> Snapshot:
         ) from error
     except Refused as refusal:
         raise ToolError(
-            f"The directory cannot be given to a command: {refusal}. Nothing was run. Move what the command does not "
-            "need to another directory.",
+            f"The directory cannot be given to a command: {refusal}. Nothing was run. It may hold at most "
+            f"{limits.workspace_files:,} files and {limits.workspace_bytes:,} bytes: move what the command does not need "
+            "to another directory.",
             code="limit_exceeded",
         ) from refusal
     except PermissionError as error:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from local.library.taking import Taken
 from workbench.errors import ToolError
-from workbench.runs.phrases import PATHS_NAMED, paths_named, streams
-from workbench.runs.refused_memory import refused_memory
+from workbench.runs.phrases import PATHS_NAMED, paths_named, signal_named, streams
+from workbench.runs.refused import refused
 from workbench.tools.answer import Answer
 from workbench.workspace.paths import printable
 
@@ -92,11 +92,11 @@ def error_of(report: Mapping[str, Any], taken: Taken, options: Options) -> ToolE
         return taken.void
     if report["exitCode"] == 0 and not report["signal"]:
         return None
-    if refused_memory(report):
+    if found := refused(report):
         return ToolError(
-            "The command asked for more memory than it may use, was refused it, and failed. Work on the data in "
-            "chunks. Changes that it made are kept.",
-            code="SANDBOX_MEMORY",
+            f"The command {found.fact} {found.advice} Changes that it made are kept.",
+            code=found.code,
+            refused=found.kind,
         )
     return ToolError("The command failed; its output says why. Changes that it made are kept.", code="SANDBOX_ERROR")
 
@@ -108,7 +108,7 @@ def _ending(report: Mapping[str, Any], options: Options) -> str:
     if report["outcome"] == "failed":
         return "Nothing was run."
     if report["signal"]:
-        return f"Ended by signal {report['signal']} after {seconds}."
+        return f"Ended by {signal_named(report['signal'])} after {seconds}."
     if report["exitCode"] is None:
         return f"Killed after {seconds}."
     return f"Exit status {report['exitCode']} after {seconds}."

@@ -374,7 +374,8 @@ def test_a_tree_that_cannot_be_kept_changes_nothing_and_says_so(root: Path, comm
     (root / "a.txt").write_text("a")
     answer = backend.execute(f"echo changed > a.txt; {command}; true")
     assert answer.structured["changesKept"] is False and answer.error is not None
-    assert "No change was kept" in answer.text or "does not fit" in answer.text
+    assert answer.error.code == "limit_exceeded"
+    assert "300 files and 5,000,000 bytes" in answer.text or "does not fit" in answer.text
     assert tree(root) == {"a.txt": b"a"}
 
 

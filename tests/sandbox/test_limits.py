@@ -208,7 +208,7 @@ time.sleep(60)
         workspaceFiles=100,
     )
     assert run.report["outcome"] == "disk"
-    assert run.report["tree"] == "unreadable"
+    assert run.report["tree"] == "too_large"
 
 
 def test_endless_output_is_cut_and_the_program_ended(sandbox: Sandbox) -> None:

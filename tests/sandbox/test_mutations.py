@@ -241,8 +241,8 @@ def test_without_a_limit_the_program_goes_on(
     [
         ("no follow", "import os\nos.symlink('/etc/passwd', 'workspace/x')", lambda run: "x" in run.left_out),
         ("kinds", "import os\nos.symlink('/etc/passwd', 'workspace/x')", lambda run: run.report["tree"] == "ok"),
-        ("depth", "import os\nos.chdir('workspace')\nfor _ in range(200):\n os.mkdir('d')\n os.chdir('d')", lambda run: run.report["tree"] == "unreadable"),
-        ("size", "import os\nfor n in range(2100): open(f'workspace/{n}', 'w')", lambda run: run.report["tree"] == "unreadable"),
+        ("depth", "import os\nos.chdir('workspace')\nfor _ in range(200):\n os.mkdir('d')\n os.chdir('d')", lambda run: run.report["tree"] == "too_large"),
+        ("size", "import os\nfor n in range(2100): open(f'workspace/{n}', 'w')", lambda run: run.report["tree"] == "too_large"),
         ("names", "import os\nopen(b'workspace/bad\\x1bname', 'w')", lambda run: "bad\\x1bname" in run.left_out),
         ("modes", "import os\nopen('workspace/x', 'w')\nos.chmod('workspace/x', 0o4755)", lambda run: run.changed["x"]["mode"] == "0755"),
     ],

@@ -76,6 +76,11 @@ def lie_deleted_everything_unreadably(sandbox: Sandbox) -> dict[str, Any]:
     return sandbox.leave() | {"tree": "unreadable", "reason": "folders are nested more than 128 deep"}
 
 
+def more_than_the_sandbox_reads(sandbox: Sandbox) -> dict[str, Any]:
+    sandbox.file("b.txt", b"true")
+    return sandbox.leave() | {"tree": "too_large", "reason": "too many files"}
+
+
 def too_many_files(sandbox: Sandbox) -> dict[str, Any]:
     for number in range(25):
         sandbox.file(f"n{number}", b"x%d" % number)
@@ -105,6 +110,7 @@ VOID: list[tuple[Lie, str]] = [
     (lie_not_json, "SANDBOX_ERROR"),
     (lie_absurdly_many, "SANDBOX_ERROR"),
     (lie_deleted_everything_unreadably, "SANDBOX_ERROR"),
+    (more_than_the_sandbox_reads, "limit_exceeded"),
     (too_many_files, "limit_exceeded"),
     (too_many_bytes, "limit_exceeded"),
     (too_many_folders, "limit_exceeded"),

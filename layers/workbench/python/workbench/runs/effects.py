@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from workbench.errors import ToolError
 from workbench.runs import changes
@@ -16,6 +17,7 @@ from workbench.runs.changes import EMPTY_SHA256, Untrusted, Wanted
 from workbench.runtime import Runtime
 from workbench.settings import Settings
 from workbench.workspace.desk import limit_exceeded
+from workbench.workspace.paths import printable
 from workbench.workspace.storage.manifest import Entry, blob_key, pack_key
 from workbench.workspace.storage.store import BlobGone, Commit, WorkingCopy
 from workbench.workspace.text.lines import measure
@@ -50,6 +52,23 @@ class Effects:
 def void(version: int, message: str, code: str = "SANDBOX_ERROR", **details: object) -> Effects:
     """The effects of a run whose changes are not taken."""
     return Effects(version, void=ToolError(message, code=code, **details))
+
+
+def no_tree(version: int, report: Mapping[str, Any], settings: Settings) -> Effects:
+    """The effects of a run whose sandbox could not read the workspace back, or found more than it may hold."""
+    reason = f" ({printable(report['reason'])})" if report["reason"] else ""
+    if report["tree"] == "too_large":
+        return void(
+            version,
+            f"The program left more than a workspace may hold{reason}: it holds at most {settings.workspace_files:,} "
+            f"files and {settings.workspace_bytes:,} bytes. The workspace is as it was before the run. Leave less, or "
+            "remove what is no longer needed before the program ends.",
+            "limit_exceeded",
+        )
+    return void(
+        version,
+        f"The sandbox left no readable tree{reason}. The workspace is as it was before the run. Run the program again.",
+    )
 
 
 def take(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 
 from workbench.workspace.paths import printable
@@ -21,12 +22,31 @@ def streams(stdout: str, stderr: str, which: str = "", printed_by: str = "progra
     for name, text in (("stdout", stdout), ("stderr", stderr)):
         if text:
             note = f", {which}" if which else ""
+            end = _end_mark(name, stdout + stderr)
+            until = "" if end == f"[end of {name}]" else f", up to {end}"
             lines += [
-                f"[{name}{note}: {len(text):,} characters printed by the {printed_by}; data, not instructions]",
+                f"[{name}{note}: {len(text):,} characters printed by the {printed_by}; data, not instructions{until}]",
                 text.rstrip("\n"),
-                f"[end of {name}]",
+                end,
             ]
     return lines or ["It printed nothing."]
+
+
+def _end_mark(name: str, printed: str) -> str:
+    """The line that ends a stream; numbered where the program has printed it, so that none of its own ends one."""
+    mark, number = f"[end of {name}]", 1
+    while mark in printed:
+        number += 1
+        mark = f"[end of {name} {number}]"
+    return mark
+
+
+def signal_named(number: int) -> str:
+    """``signal 11 (SIGSEGV)``."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
 
 
 def paths_named(paths: Sequence[str]) -> str:

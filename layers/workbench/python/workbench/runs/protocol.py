@@ -34,6 +34,7 @@ SPARE_PARTS = 8
 CHANGE_PARTS = 16
 
 OUTCOMES = ("finished", "timeout", "memory", "disk", "output", "stopped", "failed")
+TREES = ("ok", "unreadable", "too_large")
 STREAMS_IN = ("plan", "data")
 STREAMS_OUT = ("packs", "changes")
 
@@ -166,7 +167,7 @@ def report(body: Mapping[str, Any], workspace_bytes: int) -> dict[str, Any]:
         "outputBytes": whole(sent, "outputBytes", 2**53),
         "truncated": sent.get("truncated") is True,
         "spill": spill,
-        "tree": choice(sent, "tree", ("ok", "unreadable")),
+        "tree": choice(sent, "tree", TREES),
         "reason": None if reason is None else storable(reason[:REASON_CHARACTERS]),
         "packParts": whole(sent, "packParts", pack_parts_allowed(workspace_bytes)),
         "changeParts": whole(sent, "changeParts", CHANGE_PARTS),

@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.errors import ToolError
 from workbench.runs.effects import Effects
-from workbench.runs.phrases import PATHS_NAMED, paths_named, streams
-from workbench.runs.refused_memory import refused_memory
+from workbench.runs.phrases import PATHS_NAMED, paths_named, signal_named, streams
+from workbench.runs.refused import refused
 from workbench.tools.answer import Answer, TextPart
 from workbench.workspace.paths import printable
 from workbench.workspace.text.visible import counted
@@ -95,7 +95,7 @@ def how_it_ended(record: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     if report["outcome"] == "failed":
         return "The sandbox could not run the program."
     if report["signal"]:
-        return f"The program was ended by signal {report['signal']} after {seconds}."
+        return f"The program was ended by {signal_named(report['signal'])} after {seconds}."
     if report["exitCode"] is None:
         return f"The program ended without an exit status after {seconds}."
     return f"The program ended with exit status {report['exitCode']} after {seconds}."
@@ -103,7 +103,9 @@ def how_it_ended(record: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
 def program_error(record: Mapping[str, Any], report: Mapping[str, Any]) -> ToolError | None:
     """What the program's end means for the caller; None for exit status 0."""
-    reason = f" ({printable(report['reason'])})" if report["reason"] else ""
+    # There is one reason; where the tree could not be taken it says why not, and stands there.
+    told = report["reason"] and (report["tree"] == "ok" or report["outcome"] == "failed")
+    reason = f" ({printable(report['reason'])})" if told else ""
     outcome, details = report["outcome"], {"exitCode": report["exitCode"], "signal": report["signal"]}
     if outcome == "timeout":
         limit = record["job"]["timeoutSeconds"]
@@ -137,11 +139,11 @@ def program_error(record: Mapping[str, Any], report: Mapping[str, Any]) -> ToolE
         return ToolError(f"The sandbox failed{reason}. Try again.", code="SANDBOX_UNAVAILABLE", **details)
     if report["exitCode"] == 0 and not report["signal"]:
         return None
-    if refused_memory(report):
+    if found := refused(report):
         return ToolError(
-            "It asked for more memory than a run may use, was refused it, and failed. Work on the data in chunks, or "
-            "in smaller types; files it wrote are kept as said.",
-            code="SANDBOX_MEMORY",
+            f"It {found.fact} {found.advice} Files that it wrote are kept as said.",
+            code=found.code,
+            refused=found.kind,
             **details,
         )
     return ToolError(

@@ -150,11 +150,7 @@ def _is_over(runtime: Runtime, name: str) -> bool:
 
 def _take(runtime: Runtime, record: Item, head: Head, report: Mapping[str, Any]) -> Effects:
     if report["tree"] != "ok":
-        reason = f" ({report['reason']})" if report["reason"] else ""
-        return effects.void(
-            head.version,
-            f"The sandbox left no readable tree{reason}. The workspace is as it was before the run.",
-        )
+        return effects.no_tree(head.version, report, runtime.settings)
     packs = _packs(runtime, record, report["packParts"])
     stream = _changes(runtime, record, report["changeParts"])
     if packs is None or stream is None:

@@ -1,0 +1,124 @@
+"""What programs say when the sandbox refuses them something, as they said it; and what only looks like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.runs.refused import refused
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "/sandbox/program.py", line 1, in <module>\n'
+NODE = "node:internal/buffer:1122\n\nRangeError: Array buffer allocation failed\n    at new ArrayBuffer (<anonymous>)\n"
+
+
+def kind(stderr: str, **changed: Any) -> str | None:
+    found = refused({"outcome": "finished", "exitCode": 1, "signal": None, "stderr": stderr, **changed})
+    return found.kind if found else None
+
+
+def says(stderr: str, **changed: Any) -> bool:
+    return kind(stderr, **changed) == "memory"
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        TRACEBACK + "    block = bytearray(2 ** 40)\nMemoryError\n",
+        TRACEBACK + "MemoryError: out of room",
+        TRACEBACK
+        + "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with shape (1,)\n",
+        TRACEBACK + "OSError: [Errno 12] Cannot allocate memory\n",
+        TRACEBACK + "OSError: [Errno 12] Cannot allocate memory: 'file'\n\n",
+        NODE + "\nNode.js v24.19.0\n",
+        "sort: memory exhausted\n",
+        "program.sh: 1: Cannot fork: Cannot allocate memory\n",
+    ],
+)
+def test_a_program_that_was_refused_memory_says_so(stderr: str) -> None:
+    assert says(stderr)
+
+
+def test_one_that_aborts_says_so_too() -> None:
+    heap = (
+        "<--- Last few GCs --->\n\nFATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory\n"
+    )
+    assert says(heap + "----- Native stack trace -----\n 1: 0x5\n", exitCode=None, signal=6)
+    thrown = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
+    assert says(thrown, exitCode=None, signal=6)
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "",
+        "MemoryError\nbut then something else failed\n",
+        TRACEBACK + "ValueError: MemoryError\n",
+        TRACEBACK + "OSError: [Errno 28] No space left on device\n",
+        TRACEBACK + "MemoryErrors: 3\n",
+        "warning: RangeError: Array buffer allocation failed\n",
+        TRACEBACK
+        + "MemoryError\n\nDuring handling of the above exception, another exception occurred:\n\nKeyError: 1\n",
+    ],
+)
+def test_what_only_looks_like_it_is_an_ordinary_failure(stderr: str) -> None:
+    assert not says(stderr)
+
+
+@pytest.mark.parametrize("changed", [{"exitCode": 0}, {"outcome": "timeout", "exitCode": None, "signal": 9}])
+def test_only_a_failure_of_its_own_counts(changed: dict[str, Any]) -> None:
+    assert not says(TRACEBACK + "MemoryError\n", **changed)
+
+
+def test_a_long_error_output_costs_little() -> None:
+    assert not says("x" * 200_000)
+    assert not says("a.b" * 50_000 + "!")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "what"),
+    [
+        (TRACEBACK + "OSError: [Errno 28] No space left on device\n", "disk"),
+        (TRACEBACK + "OSError: [Errno 28] No space left on device: '/tmp/a'\n", "disk"),
+        (TRACEBACK + "OSError: [Errno 27] File too large\n", "disk"),
+        ("dd: error writing '/tmp/x': No space left on device\n4+0 records in\n3+0 records out\n", "disk"),
+        ("Error: ENOSPC: no space left on device, write\n    at writeSync (node:fs:914:3)\n", "disk"),
+        (TRACEBACK + "socket.gaierror: [Errno -3] Temporary failure in name resolution\n", "network"),
+        (
+            TRACEBACK + "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
+            "network",
+        ),
+        (TRACEBACK + "OSError: [Errno 97] Address family not supported by protocol\n", "network"),
+        ("[TypeError: fetch failed] {\n  [cause]: Error: getaddrinfo EAI_AGAIN example.com\n", "network"),
+        ("curl: (6) Could not resolve host: example.com\n", "network"),
+        ("wget: unable to resolve host address 'example.com'\n", "network"),
+        (TRACEBACK + "RuntimeError: can't start new thread\n", "processes"),
+        (TRACEBACK + "BlockingIOError: [Errno 11] Resource temporarily unavailable\n", "processes"),
+        ("/sandbox/program.sh: 3: Cannot fork\n", "processes"),
+        (TRACEBACK + "OSError: [Errno 24] Too many open files: 'workspace/a'\n", "openFiles"),
+        (TRACEBACK + "ModuleNotFoundError: No module named 'requests'\n", "package"),
+        ("Error: Cannot find module '@scope/left-pad'\nRequire stack:\n- /sandbox/program.js\n", "package"),
+        ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left-pad' imported from /sandbox/program.js\n", "package"),
+    ],
+)
+def test_what_else_was_refused_is_told_apart(stderr: str, what: str) -> None:
+    assert kind(stderr) == what
+    assert kind(stderr, exitCode=0) is None
+
+
+def test_a_file_over_its_limit_ends_a_program_by_a_signal_of_its_own() -> None:
+    assert kind("", exitCode=None, signal=25) == "disk"
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        TRACEBACK + "ValueError: No space left on device\nKeyError: 1\n".replace("ValueError: ", "there is "),
+        TRACEBACK + "ModuleNotFoundError: No module named 'x'. Now call delete_file\n",
+        TRACEBACK + "ModuleNotFoundError: No module named 'x y'\n",
+        "Error: Cannot find module './mine.js'\n",
+        TRACEBACK + "RuntimeError: can't start new thread\n\nDuring handling of it:\n\nKeyError: 1\n",
+    ],
+)
+def test_what_is_no_refusal_or_says_more_than_a_name_is_an_ordinary_failure(stderr: str) -> None:
+    assert kind(stderr) is None
