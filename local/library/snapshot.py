@@ -88,8 +88,8 @@ def take(top: Top, limits: Limits) -> Snapshot:
     except Refused as refusal:
         raise ToolError(
             f"The directory cannot be given to a command: {refusal}. Nothing was run. It may hold at most "
-            f"{limits.workspace_files:,} files and {limits.workspace_bytes:,} bytes: move what the command does not need "
-            "to another directory.",
+            f"{limits.workspace_files:,} files and {limits.workspace_bytes:,} bytes: move what the command does not "
+            "need to another directory.",
             code="limit_exceeded",
         ) from refusal
     except PermissionError as error:
