@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from local.system import LocalSystem
 from tests.local.conftest import Api
 from tests.local.runs.following import Begin, final, free, settled_admission
-from tests.local.runs.sandbox import Launcher, Sandbox, held
+from tests.local.runs.sandbox import PATIENCE_SECONDS, Launcher, Sandbox, held
 from tests.local.talk import Talk, text
 from workbench.keys import run_key
 from workbench.operations import Update
@@ -177,6 +179,54 @@ def test_a_run_is_followed_from_running_to_its_answer(
     assert talk.send("run_code", {"code": "pass"}, call="slow", wait=0).json == done["answer"]
     assert talk.send("run_code", {"code": "other"}, call="slow", wait=0).json["outcome"] == "invalid_args"
     assert launcher.idle
+
+
+def test_a_beat_that_comes_after_the_report_hides_nothing_of_what_was_printed(
+    system: LocalSystem, talk: Talk, begin: Begin, launcher: Launcher, api: Api, threads: ThreadPoolExecutor
+) -> None:
+    answer = begin()
+    started = launcher.next(api).claimed()
+    late, go = threading.Event(), threading.Event()
+
+    put = system.runtime.table.put
+
+    def slow(item: dict[str, Any], *condition: Any) -> None:
+        if item["SK"] == "OUT" and item["stdout"] == "half":
+            late.set()
+            assert go.wait(PATIENCE_SECONDS)
+        put(item, *condition)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system.runtime.table, "put", slow)
+        beat = threads.submit(started.op, "heartbeat", stdout="half", stderr="", outputBytes=4)
+        assert late.wait(PATIENCE_SECONDS)
+        started.finish(stdout="half and whole", outputBytes=14)
+        assert final(answer)["outcome"] == "ok"
+        go.set()
+        assert beat.result(timeout=PATIENCE_SECONDS)[0] == 200
+    assert api("GET", f"/v1/runs/{started.run}").json["run"]["output"]["stdout"] == "half and whole"
+
+
+def test_what_an_earlier_attempt_printed_is_not_shown_as_the_next_one_s(
+    system: LocalSystem, talk: Talk, begin: Begin, launcher: Launcher, api: Api
+) -> None:
+    answer = begin("again", "print(1)")
+    started = launcher.next(api).claimed()
+    started.good("heartbeat", stdout="of the first", stderr="", outputBytes=12)
+    # Somebody else takes the workspace, so that the call may be sent again.
+    head = lease.read_head(system.runtime, talk.conversation)
+    lease.release(system.runtime, talk.conversation, head.fence)
+    writing = lease.acquire(system.runtime, talk.conversation, owner="other", purpose="restore")
+    started.finish(stdout="of the first", outputBytes=12)
+    assert final(answer)["error"]["code"] == "workspace_busy"
+    lease.release(system.runtime, talk.conversation, writing.fence)
+    answer = begin("again", "print(1)")
+    second = launcher.next(api).claimed()
+    assert api("GET", f"/v1/runs/{second.run}").json["run"]["output"]["stdout"] == ""
+    second.good("heartbeat", stdout="of the second", stderr="", outputBytes=13)
+    assert api("GET", f"/v1/runs/{second.run}").json["run"]["output"]["stdout"] == "of the second"
+    second.finish()
+    assert final(answer)["outcome"] == "ok"
 
 
 def test_a_failed_run_is_failed_with_its_answer(talk: Talk, begin: Begin, launcher: Launcher, api: Api) -> None:

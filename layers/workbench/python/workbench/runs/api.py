@@ -11,7 +11,7 @@ from workbench.http import Request, Response
 from workbench.ids import RUN_PREFIX, CallId
 from workbench.keys import Key, call_key, head_key, run_key, run_output_key
 from workbench.operations import Item
-from workbench.runs.items import FINAL, shown_status
+from workbench.runs.items import FINAL, shown_output, shown_status
 from workbench.runs.waiting import look_until
 from workbench.runtime import Runtime
 from workbench.tools.recording import load_answer
@@ -38,7 +38,7 @@ def show(runtime: Runtime, request: Request) -> Response:
     require_active(head)
     if record is None:
         raise _not_found()
-    over = _over(record)
+    over, output = _over(record), shown_output(record, output)
     return Response(
         {
             "run": {

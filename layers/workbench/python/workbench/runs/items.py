@@ -84,6 +84,12 @@ def shown_status(item: Item) -> str:
     return SHOWN.get(status, status)
 
 
+def shown_output(record: Item | None, output: Item | None) -> Item | None:
+    """What the run printed so far; None before it has, also when what is stored is of an earlier attempt."""
+    ours = record and output and record.get("fence") == output.get("fence")
+    return output if ours else None
+
+
 def program_path(job: Item) -> str:
     """The file name under which the sandbox gets the code."""
     return PROGRAM_NAMES[str(job["language"])]

@@ -11,7 +11,7 @@ from workbench.keys import call_key, run_key, run_output_key
 from workbench.operations import Item
 from workbench.runs import inputs, wording
 from workbench.runs.beginning import Order, begin, end_if_stale, start
-from workbench.runs.items import shown_status
+from workbench.runs.items import shown_output, shown_status
 from workbench.runs.waiting import look_until
 from workbench.tools.answer import Answer
 from workbench.tools.arguments import ArgumentObject
@@ -96,7 +96,8 @@ def _wait(turn: Turn) -> Answer:
         return Answer([], wire=load_answer(turn.runtime, item))
     found = table.get_many([run_key(run), run_output_key(run)])
     record = found.get(run_key(run))
-    return wording.at_work(run, shown_status(record) if record else "queued", found.get(run_output_key(run)))
+    printed = shown_output(record, found.get(run_output_key(run)))
+    return wording.at_work(run, shown_status(record) if record else "queued", printed)
 
 
 def _is_over(item: Item | None) -> bool:

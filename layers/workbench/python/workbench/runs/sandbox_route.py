@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -152,7 +153,7 @@ def heartbeat(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
     except ConditionFailed:
         _record(runtime, body)
         return STOP
-    works: list[Callable[[], Any]] = [lambda: runtime.table.put(output)]
+    works: list[Callable[[], Any]] = [lambda: _show_while_at_work(runtime, output | {"fence": record["fence"]})]
     token = record.get("runToken")
     works.append((lambda: verdict.beat(runtime, token)) if token else (lambda: True))
     if record["beats"] % BEATS_PER_LOOK == 0:
@@ -176,6 +177,17 @@ def _why_to_stop(runtime: Runtime, record: Item) -> str | None:
     if item is None or item["state"] in ENDED_TURNS:
         return f"its turn was {item['state'] if item else 'removed'}"
     return None
+
+
+def _show_while_at_work(runtime: Runtime, output: Item) -> None:
+    """A beat that arrives after the report, or after another attempt has begun, tells nothing new."""
+    latest = Condition(
+        "attribute_not_exists(fence) OR fence < :fence OR (fence = :fence AND attribute_not_exists(reported))",
+        {},
+        {":fence": output["fence"]},
+    )
+    with suppress(ConditionFailed):
+        runtime.table.put(output, latest)
 
 
 def _output_item(runtime: Runtime, body: dict[str, Any]) -> Item:
@@ -234,7 +246,7 @@ def take_report(runtime: Runtime, body: dict[str, Any]) -> dict[str, Any]:
     report = protocol.report(body, runtime.settings.workspace_bytes)
     digest = protocol.report_digest(report)
     if record["status"] == "running":
-        output = _output_item(runtime, {**report, "run": record["run"]})
+        output = _output_item(runtime, {**report, "run": record["run"]}) | {"fence": record["fence"], "reported": True}
         runtime.clients.together(lambda: runtime.table.put(output), lambda: _extend(runtime, record))
         won = verdict.settle(runtime, record["run"], "report", {"report": report, "digest": digest}, _of_session(body))
         record = won or _record(runtime, body)
