@@ -20,13 +20,20 @@ Subparsers = Any
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="workbench", description="The Workbench backend on one machine.")
+    options = command_line().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    return run(options)
+
+
+def command_line() -> argparse.ArgumentParser:
+    """The parser of every command; what it gives has the function to call as ``run``."""
+    parser = argparse.ArgumentParser(
+        prog="workbench", description="The whole backend on this machine, and a deployment looked after from it."
+    )
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="command", parser_class=AnyOrder)
     for add in COMMANDS:
         add(subparsers)
-    options = parser.parse_args(arguments)
-    run: Callable[[argparse.Namespace], int] = options.run
-    return run(options)
+    return parser
 
 
 def add_serve(subparsers: Subparsers) -> None:
@@ -69,7 +76,7 @@ def serve(options: argparse.Namespace) -> int:
 
 def add_inspect(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("inspect", help="follow a sentence along the whole path of a tool call")
-    parser.add_argument("sentence", help='such as "what is 15% of 80" or "convert 5 miles to km"')
+    parser.add_argument("sentence", help='such as "what is 15%% of 80" or "convert 5 miles to km"')
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     parser.set_defaults(run=inspect)
 
@@ -109,10 +116,9 @@ def _watch_signals() -> socket.socket:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
+    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
         raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
-    return port
+    return int(text)
 
 
 COMMANDS: tuple[Callable[[Subparsers], None], ...] = (
