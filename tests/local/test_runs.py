@@ -51,6 +51,8 @@ os.remove("workspace/old.txt")
     said = text(answer)
     assert "6" in said
     assert "Files deleted: old.txt" in said
+    # Several functions worked on it: no number is better than that of one of them.
+    assert answer["cost"].keys() == {"milliseconds", "attempts", "bytes"}
 
 
 def test_a_program_that_raises_shows_its_traceback_and_keeps_its_changes(talk: Talk) -> None:

@@ -140,7 +140,10 @@ _TOOL_ANSWER = record(
         "conversions": array(record({"argument": TEXT, "from": {}, "to": {}})),
         "ref": told(RESULT_REF, "The whole output, for read_result and `GET /v1/results/{ref}`."),
         "truncated": told(FLAG, "True when content is a preview of a longer output."),
-        "cost": record({"milliseconds": NUMBER, "attempts": COUNT, "bytes": COUNT}, {"requests": COUNT}),
+        "cost": record(
+            {"milliseconds": NUMBER, "attempts": COUNT, "bytes": COUNT},
+            {"requests": told(COUNT, "AWS requests. A run's answer has none: several functions work on it.")},
+        ),
     }
 )
 

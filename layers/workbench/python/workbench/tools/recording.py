@@ -42,7 +42,10 @@ STILL_RUNNING = Condition("#state = :running", {"#state": "state"}, {":running":
 
 @dataclass(frozen=True)
 class CallFacts:
-    """What is known of a call besides its answer. Times in Unix seconds and milliseconds."""
+    """What is known of a call besides its answer. Times in Unix seconds and milliseconds.
+
+    ``requests`` is None where nobody counts all of them: a run's are sent by several functions.
+    """
 
     call: CallId
     tool: str
@@ -51,7 +54,7 @@ class CallFacts:
     started_at: float
     milliseconds: float
     attempts: int = 1
-    requests: int = 0
+    requests: int | None = None
     conversions: tuple[dict[str, Any], ...] = ()
     exact: bool = False
     may_page: bool = False
@@ -89,7 +92,7 @@ def dress(answer: Answer, facts: CallFacts, settings: Settings) -> tuple[dict[st
         pictures = [part.as_dict() for part in answer.content if isinstance(part, ImagePart)]
         content = [{"type": "text", "text": _preview(text, facts, settings)}, *pictures]
     size = sum(len(part.get("text", "").encode(errors="replace")) + len(part.get("data", "")) for part in content)
-    wire = {
+    wire: dict[str, Any] = {
         "callId": facts.call.call,
         "tool": facts.tool,
         "outcome": outcome_of(answer),
@@ -100,13 +103,10 @@ def dress(answer: Answer, facts: CallFacts, settings: Settings) -> tuple[dict[st
         "conversions": list(facts.conversions),
         "ref": facts.call.ref,
         "truncated": whole is not None,
-        "cost": {
-            "milliseconds": round(facts.milliseconds, 2),
-            "attempts": facts.attempts,
-            "bytes": size,
-            "requests": facts.requests,
-        },
+        "cost": {"milliseconds": round(facts.milliseconds, 2), "attempts": facts.attempts, "bytes": size},
     }
+    if facts.requests is not None:
+        wire["cost"]["requests"] = facts.requests
     return wire, whole
 
 
@@ -142,7 +142,8 @@ def record(answer: Answer, facts: CallFacts, settings: Settings) -> Record:
         item["answer"] = body
         return Record(wire, item, None, b"")
     # The answer says what it cost, its own object included.
-    wire["cost"]["requests"] += 1
+    if facts.requests is not None:
+        wire["cost"]["requests"] += 1
     body = _packed(stored)
     key = f"results/{facts.call.turn.conversation}/{facts.call.turn.part}/{facts.call.call}"
     item["answerKey"] = key
