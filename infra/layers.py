@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import jsii
-from aws_cdk import AssetHashType, BundlingOptions, DockerImage, IgnoreMode, ILocalBundling
+from aws_cdk import Annotations, AssetHashType, BundlingOptions, DockerImage, FileSystem, IgnoreMode, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
+
+from infra.bytecode import add_bytecode, interpreter
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPENDENCIES = ROOT / "layers" / "dependencies"
@@ -27,7 +29,7 @@ OWN = ROOT / "layers" / "workbench"
 
 PYTHON = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
-# Byte code is left out everywhere: it names the machine's Python and changes the asset's hash at every run.
+# Byte code that lies about is of this machine's Python and changes at every run; layers get their own (bytecode.py).
 NOT_SHIPPED = ["**/__pycache__", "**/*.pyc", "**/.mypy_cache", "**/.ruff_cache", "**/.pytest_cache"]
 # botocore ships the models of 400 services, 30 MB; these are the ones the functions call (and STS, which it may).
 BOTOCORE_SERVICES = frozenset({"bedrock-runtime", "dynamodb", "s3", "stepfunctions", "ecs", "lambda", "sts"})
@@ -39,14 +41,33 @@ class BundlingFailed(Exception):
 
 @jsii.implements(ILocalBundling)
 class WheelBundling:
-    """Installs a layer's pinned wheels into the asset's directory."""
+    """Installs a layer's pinned wheels into the asset's directory, compiled where ``python`` is there to do it."""
 
-    def __init__(self, layer: Path) -> None:
+    def __init__(self, layer: Path, python: str | None = None) -> None:
         self._layer = layer
+        self._python = python
 
     def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002 - CDK's signature
         """Always True or an exception: returning False would make CDK start Docker."""
         install_wheels(Path(output_dir) / "python", self._layer)
+        if self._python is not None:
+            add_bytecode(self._python, Path(output_dir))
+        return True
+
+
+@jsii.implements(ILocalBundling)
+class OwnBundling:
+    """Copies the product's own package into the asset's directory, compiled where ``python`` is there to do it."""
+
+    def __init__(self, python: str | None = None) -> None:
+        self._python = python
+
+    def try_bundle(self, output_dir: str, *, image: DockerImage, **_options: Any) -> bool:  # noqa: ARG002 - CDK's signature
+        """Always True or an exception: returning False would make CDK start Docker."""
+        left_out = shutil.ignore_patterns(*(pattern.removeprefix("**/") for pattern in NOT_SHIPPED))
+        shutil.copytree(OWN, output_dir, ignore=left_out, dirs_exist_ok=True)
+        if self._python is not None:
+            add_bytecode(self._python, Path(output_dir))
         return True
 
 
@@ -97,9 +118,9 @@ def _prune(target: Path) -> None:
             scripts.unlink(missing_ok=True)
 
 
-def _recipe(layer: Path) -> str:
+def _recipe(layer: Path, kind: str) -> str:
     """Identifies the layer by what it is made from, so that an unchanged one is neither built nor uploaded again."""
-    recipe = (layer / "requirements.txt").read_bytes() + " ".join(sorted(BOTOCORE_SERVICES)).encode()
+    recipe = (layer / "requirements.txt").read_bytes() + " ".join(sorted(BOTOCORE_SERVICES)).encode() + kind.encode()
     return hashlib.sha256(recipe).hexdigest()
 
 
@@ -108,13 +129,21 @@ class Layers(Construct):
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)
-        own = lambda_.LayerVersion(
-            self,
+        version = PYTHON.name.removeprefix("python")
+        self._python = interpreter(version)
+        if self._python is None:
+            Annotations.of(self).add_info(
+                f"No Python {version} here (python{version} on the path): the layers hold no byte code, and every cold "
+                "start compiles what it imports, which takes half a second more."
+            )
+        # Part of each layer's hash: with a Python that can compile them, layers are made anew.
+        self._kind = f"byte code of {version}" if self._python else "sources"
+        own = self._layer(
             "Workbench",
-            description="Workbench: the domain shared by all functions",
-            code=lambda_.Code.from_asset(str(OWN), exclude=NOT_SHIPPED, ignore_mode=IgnoreMode.GIT),
-            compatible_runtimes=[PYTHON],
-            compatible_architectures=[ARCHITECTURE],
+            OWN,
+            "Workbench: the domain shared by all functions",
+            FileSystem.fingerprint(str(OWN), exclude=NOT_SHIPPED, ignore_mode=IgnoreMode.GIT, extra_hash=self._kind),
+            OwnBundling(self._python),
         )
         third_party = self._wheels("Dependencies", DEPENDENCIES, "Workbench: third-party packages")
         self.all: list[lambda_.ILayerVersion] = [third_party, own]
@@ -124,15 +153,21 @@ class Layers(Construct):
         return self._wheels("Extraction", EXTRACTION, "Workbench: packages that read documents")
 
     def _wheels(self, construct_id: str, layer: Path, description: str) -> lambda_.LayerVersion:
+        bundling = WheelBundling(layer, self._python)
+        return self._layer(construct_id, layer, description, _recipe(layer, self._kind), bundling)
+
+    def _layer(
+        self, construct_id: str, source: Path, description: str, asset_hash: str, bundling: ILocalBundling
+    ) -> lambda_.LayerVersion:
         return lambda_.LayerVersion(
             self,
             construct_id,
             description=description,
             code=lambda_.Code.from_asset(
-                str(layer),
+                str(source),
                 asset_hash_type=AssetHashType.CUSTOM,
-                asset_hash=_recipe(layer),
-                bundling=BundlingOptions(image=DockerImage.from_registry("unused"), local=WheelBundling(layer)),
+                asset_hash=asset_hash,
+                bundling=BundlingOptions(image=DockerImage.from_registry("unused"), local=bundling),
             ),
             compatible_runtimes=[PYTHON],
             compatible_architectures=[ARCHITECTURE],

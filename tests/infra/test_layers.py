@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import layers
+from infra import bytecode, layers
 from tests.infra.templates import ROOT, Deployment
 
 AARCH64 = 183  # e_machine of an ELF file
@@ -77,8 +78,73 @@ def test_only_the_function_that_reads_documents_carries_the_packages_for_it(
     assert {name for name, count in layered.items() if count == 3} == {"documents"}
 
 
-def test_no_asset_holds_byte_code(assembly: Path) -> None:
-    assert [*assembly.rglob("__pycache__"), *assembly.rglob("*.pyc")] == []
+def test_only_layers_hold_byte_code_and_only_of_the_functions_python(assembly: Path) -> None:
+    # The application ran with the path that conftest.py gave it.
+    beside = shutil.which("python3.13", path=str(Path(sys.executable).parent))
+    compiling = bytecode.interpreter("3.13", [sys.executable, beside]) is not None
+    layered = {path.parent for path in assembly.glob("asset.*/python")}
+    for asset in assembly.glob("asset.*"):
+        compiled = {path.name.split(".", 1)[1] for path in asset.rglob("*.pyc")}
+        assert compiled == ({"cpython-313.pyc"} if compiling and asset in layered else set()), asset.name
+
+
+def test_the_products_own_layer_is_compiled_whole_and_brings_nothing_that_lies_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "source" / "python" / "workbench"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__pycache__" / "gone.cpython-27.pyc").write_bytes(b"old")
+    (package / "__init__.py").write_text("")
+    (package / "data.json").write_text("{}")
+    (package / "ids.py").write_text("NAME = 1\n")
+    monkeypatch.setattr(layers, "OWN", tmp_path / "source")
+    for python, count in ((sys.executable, 2), (None, 0)):
+        target = tmp_path / f"asset-{count}"
+        # CDK makes the directory.
+        target.mkdir()
+        assert layers.OwnBundling(python).try_bundle(str(target), image=None)  # type: ignore[arg-type]
+        assert {path.name for path in (target / "python/workbench").iterdir()} - {"__pycache__"} == {
+            "__init__.py",
+            "data.json",
+            "ids.py",
+        }
+        tag = sys.implementation.cache_tag
+        names = {path.name for path in target.rglob("*.pyc")}
+        assert names == ({f"__init__.{tag}.pyc", f"ids.{tag}.pyc"} if count else set())
+
+
+def test_byte_code_is_taken_as_it_is_and_names_no_folder_of_this_machine(tmp_path: Path) -> None:
+    package = tmp_path / "layer" / "python"
+    package.mkdir(parents=True)
+    (package / "told.py").write_text("SAID = 'when it was compiled'\ndef where(): pass\n")
+    (package / "older.py").write_text("print 'of another Python'\n")
+    bytecode.add_bytecode(sys.executable, tmp_path / "layer")
+    # A source of another text and time shows that nothing compares them.
+    (package / "told.py").write_text("SAID = 'later'\n")
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import told; print(told.SAID)"
+    finished = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(package)], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout == "when it was compiled\n"
+    (compiled,) = package.rglob("*.pyc")
+    assert b"/opt/python/told.py" in compiled.read_bytes()
+    assert bytes(tmp_path) not in compiled.read_bytes()
+
+
+def test_only_a_released_python_of_the_version_compiles(tmp_path: Path) -> None:
+    def python(name: str, said: str) -> str:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{said}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    missing, chooser = str(tmp_path / "none"), python("chooser", "echo 'no such version' >&2; exit 127")
+    another, candidate = python("another", "echo '3.12 final'"), python("candidate", "echo '3.13 candidate'")
+    right = python("right", "echo '3.13 final'")
+    assert bytecode.interpreter("3.13", [None, missing, chooser, another, candidate, right]) == right
+    assert bytecode.interpreter("3.13", [None, missing, chooser, another, candidate]) is None
+    mine = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert bytecode.interpreter(mine) == sys.executable
 
 
 def test_the_pruned_sdk_still_makes_every_client(wheels: Path) -> None:
