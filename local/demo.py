@@ -11,6 +11,7 @@ import base64
 import io
 import json
 import sys
+import textwrap
 import time
 import zipfile
 from http.client import HTTPConnection
@@ -92,8 +93,9 @@ class Portal:
         colour = "green" if outcome in ("ok", "200", "201", "202") else "yellow"
         # A narrow terminal gets what was said on a line of its own.
         between = "  " if self._console.width >= WIDE_COLUMNS else "\n    "
-        said = f"{between}[dim]{escape(detail[:SHOWN_CHARACTERS])}[/]" if detail else ""
-        cost = f"{milliseconds:>8.1f} ms {requests:>3} requests"
+        shown = detail if len(detail) <= SHOWN_CHARACTERS else detail[: SHOWN_CHARACTERS - 1] + "…"
+        said = f"{between}[dim]{escape(shown)}[/]" if detail else ""
+        cost = f"{milliseconds:>8.1f} ms {requests:>3} {'request' if requests == 1 else 'requests':<8}"
         self._console.print(
             f"[bold]{escape(title):<36}[/] [{colour}]{outcome:<5}[/] {cost}{said}",
             highlight=False,
@@ -151,7 +153,8 @@ def main() -> int:
         return 1
     console.print(
         f"\n[bold green]Everything went as it must.[/] {portal.requests} AWS requests, "
-        f"{time.perf_counter() - started:.1f} s in all. Look at {OUT}/report.html.",
+        f"{time.perf_counter() - started:.1f} s in all.\n"
+        f"Look at {OUT}/report.html; {OUT}/chart.png and {OUT}/summary.md came with it.",
         highlight=False,
     )
     return 0
@@ -239,7 +242,8 @@ def _live(portal: Portal, console: Console) -> None:
     console.print("\n[dim]Code in the sandbox: no network, no credentials, the workspace and nothing else.[/]")
     ran = portal.tool("run_code", code="import runpy; runpy.run_path('workspace/analysis.py')", timeoutSeconds=60)
     _expect(ran["structured"]["created"] == ["chart.png", "report.html"], f"created {ran['structured']['created']}")
-    console.print(f"[dim]{escape(ran['content'][0]['text'][:900])}[/]", highlight=False)
+    printed = textwrap.indent(ran["structured"]["stdout"], "    ").rstrip()
+    console.print(f"[dim]{escape(printed)}[/]", highlight=False, no_wrap=True, overflow="ellipsis")
     portal.tool(
         "run_code",
         title="a way out",

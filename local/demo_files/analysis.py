@@ -29,7 +29,7 @@ figure.savefig("workspace/chart.png", dpi=120)
 
 picture = base64.b64encode(Path("workspace/chart.png").read_bytes()).decode()
 rows = "\n".join(
-    f"<tr><td>{html.escape(str(name))}</td><td>{row.birds:.0f}</td>"
+    f"<tr><th>{html.escape(str(name))}</th><td>{row.birds:.0f}</td>"
     f"<td>{row.mean_mass_g:,.0f} g</td><td>{row.mean_flipper_mm:.1f} mm</td></tr>"
     for name, row in summary.iterrows()
 )
@@ -40,8 +40,10 @@ Path("workspace/report.html").write_text(
 <title>Penguins</title>
 <style>
   body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1d2733; }}
-  table {{ border-collapse: collapse; width: 100%; }}
-  th, td {{ text-align: left; padding: .4rem .6rem; border-bottom: 1px solid #d8dee6; }}
+  table {{ border-collapse: collapse; width: 100%; margin: 1.5rem 0; }}
+  th, td {{ text-align: right; padding: .4rem .6rem; border-bottom: 1px solid #d8dee6; }}
+  th:first-child {{ text-align: left; }}
+  td {{ font-variant-numeric: tabular-nums; }}
   img {{ width: 100%; }}
 </style>
 <h1>Draft</h1>
