@@ -72,7 +72,7 @@ bench: setup $(BENCH)/.complete ## Speed against peers, one table; WORDS="search
 	@$(BENCH)/bin/python -m bench $(WORDS)
 
 synth: $(STAMP) ## Synthesise all stacks offline into cdk.out
-	@$(BIN)/python app.py
+	@$(BIN)/python app.py && ls cdk.out/*.template.json
 
 clean: ## Remove what was built
 	@rm -rf .venv build out cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
