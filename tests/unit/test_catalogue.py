@@ -15,9 +15,11 @@ from workbench.tools.schemas import flattened, schema_of
 ALL_VERSIONS = [(name, version) for name in catalogue.names() for version in catalogue.versions(name)]
 
 
-def in_a_fresh_process(program: str) -> str:
+def in_a_fresh_process(program: str, *arguments: str) -> str:
     environment = {"PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True, env=environment
+    )
     return done.stdout.strip()
 
 
@@ -32,6 +34,15 @@ def test_one_tool_loads_no_other_tools_module():
     program = "import sys; from workbench.tools import catalogue as c; c.get('calculate');"
     program += f"print(sorted({wheres!r} & set(sys.modules)))"
     assert in_a_fresh_process(program) == "['workbench.arithmetic.tools']"
+
+
+def test_a_file_tool_waits_for_nothing_that_only_another_needs():
+    program = (
+        "import sys; from workbench.tools import catalogue as c; found = c.get(sys.argv[1]); found.bind(sys.argv[2])\n"
+        "import workbench.workspace.looking\n"
+        "print([m for m in sys.modules if m.rpartition('.')[2] in ('edit', 'search', 'listing', 'decoding', 'guard')])"
+    )
+    assert in_a_fresh_process(program, "read_file", '{"path": "a.md"}') == "[]"
 
 
 def test_versions_are_ordered_by_number_and_the_latest_is_the_default(monkeypatch):

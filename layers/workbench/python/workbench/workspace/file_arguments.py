@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from workbench.errors import ToolError
 from workbench.tools.arguments import ArgumentObject
-from workbench.workspace.text.edit import FindEdit, LineEdit
-from workbench.workspace.views.reading import ReadRequest
+
+if TYPE_CHECKING:
+    from workbench.workspace.text.edit import FindEdit, LineEdit
+    from workbench.workspace.views.reading import ReadRequest
 
 Line = Annotated[int, Field(ge=1)]
 
@@ -53,6 +55,8 @@ class Edit(ArgumentObject):
 
     def as_engine(self, number: int) -> FindEdit | LineEdit:
         """The engine's edit; raises ``invalid_args`` naming this edit when it mixes or lacks what its form needs."""
+        from workbench.workspace.text.edit import FindEdit, LineEdit
+
         by_line = {"startLine": self.start_line, "content": self.content}
         others = {**by_line, "endLine": self.end_line, "anchor": self.anchor, "endAnchor": self.end_anchor}
         if self.find is not None:
@@ -81,6 +85,8 @@ def read_requests(
     path: str | None, paths: list[str | PathRange] | None, start_line: int | None, end_line: int | None
 ) -> list[ReadRequest]:
     """What to read, in order: exactly one of ``path`` and ``paths``; a range of its own goes before the call's."""
+    from workbench.workspace.views.reading import ReadRequest
+
     if (path is None) == (paths is None):
         raise ToolError("Give either path, for one file, or paths, for up to 10.", code="invalid_args")
     wanted = [path] if path is not None else list(paths or [])

@@ -1,4 +1,8 @@
-"""The six file tools. Each says what it does in the words the model reads; the logic is one call deep."""
+"""The six file tools. Each says what it does in the words the model reads; the logic is one call deep.
+
+A function has one of them, so each loads its logic itself: reading needs no edit engine, and a first call waits for all
+that is loaded.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from workbench.errors import ToolError
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
 from workbench.tools.turn import Turn
-from workbench.workspace import changing, editing, finding, looking
 from workbench.workspace.file_arguments import Edit, FileToWrite, Line, PathRange, Source, read_requests
 
 
@@ -32,6 +35,8 @@ def list_files(
         depth: How many levels of folders to go down.
         after: Go on behind this path, which the last answer gave as next.
     """
+    from workbench.workspace import finding
+
     return finding.list_files(turn, path, glob, depth, after)
 
 
@@ -55,6 +60,8 @@ def read_file(
         start_line: First line to return, counted from 1.
         end_line: Last line to return.
     """
+    from workbench.workspace import looking
+
     return looking.read(turn, read_requests(path, paths, start_line, end_line))
 
 
@@ -80,6 +87,8 @@ def search_files(
         ignore_case: Take upper and lower case as equal.
         after: Go on behind this path, which the last answer gave as next.
     """
+    from workbench.workspace import finding
+
     return finding.search_files(turn, queries, path, glob, context, ignore_case, after)
 
 
@@ -106,6 +115,8 @@ def write_file(
         source: A stored result to write instead of content.
         files: Up to three files, each with path and either content or source.
     """
+    from workbench.workspace import changing
+
     alone = path is not None or content is not None or source is not None
     if alone == (files is not None):
         raise ToolError(
@@ -140,6 +151,8 @@ def edit_file(
         edits: Up to 50 changes, all by text (find, replace, line) or all by line (startLine, endLine, anchor, content).
         append: Text to add at the end of the file, instead of edits.
     """
+    from workbench.workspace import editing
+
     return editing.edit(turn, path, edits, append)
 
 
@@ -151,4 +164,6 @@ def delete_file(turn: Turn, path: str, recursive: bool = False) -> Answer:
         path: The file or folder to delete.
         recursive: Delete a folder with all that it holds.
     """
+    from workbench.workspace import changing
+
     return changing.delete(turn, path, recursive=recursive)

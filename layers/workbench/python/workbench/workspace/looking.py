@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from workbench.workspace.desk import Desk
 from workbench.workspace.paths import check_path, printable
 from workbench.workspace.storage.manifest import Entry
 from workbench.workspace.text.lines import is_text
-from workbench.workspace.views import decoding, images, reading
+from workbench.workspace.views import images, reading
 from workbench.workspace.views.reading import Page, ReadRequest
 
 SUGGESTED_NAMES = 3
@@ -75,6 +74,8 @@ def _near(names: Sequence[str], path: str) -> list[str]:
     same = [name for name in names if _last_name(name).casefold() == base.casefold()]
     if same:
         return same[:SUGGESTED_NAMES]
+    import difflib  # needed on refusals only
+
     # Only the ends are compared, and only of so many: comparing whole long names takes minutes.
     ends: dict[str, str] = {}
     for name in names:
@@ -127,6 +128,8 @@ def _shown_otherwise(turn: Desk, path: str, data: bytes, pictures: list[ImagePar
     kind = images.sniff(data)
     if kind is None or not kind.is_picture:
         return images.describe_binary(path, data, offers=turn.offers)
+    from workbench.workspace.views import decoding  # for pictures only: it starts processes
+
     if not turn.vision:
         width, height = decoding.picture_size(data, path, kind)
         return _left_out(path, data, kind, (width, height), "because this model cannot look at pictures.")
