@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+from annotated_types import Ge, Le
 from pydantic import BaseModel
 
 from infra.functions import INTERPRETER, LONGEST_SECONDS
@@ -93,6 +94,14 @@ def test_every_setting_is_documented_with_its_default() -> None:
     assert set(rows) == set(described)
     for name, default in described.items():
         assert f"| {default} |" in rows[name], name
+
+
+def test_every_setting_is_documented_with_its_bounds() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    cells = {line.split("`")[1]: line.split(" | ")[2] for line in page.splitlines() if line.startswith("| `")}
+    described = dict(_bounds(DeploymentSettings()))
+    assert len(described) > 15
+    assert {name: cells[name] for name in described} == described
 
 
 def test_the_longest_settings_fit_into_a_functions_environment() -> None:
@@ -192,3 +201,26 @@ def _settings(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from _settings(value, f"{key}.")
         else:
             yield key, "none" if value is None else f"`{json.dumps(value)}`"
+
+
+def _bounds(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """What the page says of settings that are numbers between two, or one of a few."""
+    for name, field in type(model).model_fields.items():
+        value, key = getattr(model, name), prefix + (field.alias or name)
+        if isinstance(value, BaseModel):
+            yield from _bounds(value, f"{key}.")
+        elif get_origin(field.annotation) is Literal and isinstance(value, int):
+            *others, last = map(str, get_args(field.annotation))
+            yield key, f"{', '.join(others)} or {last}"
+        elif least := [rule.ge for rule in field.metadata if isinstance(rule, Ge)]:
+            most = [rule.le for rule in field.metadata if isinstance(rule, Le)]
+            yield key, f"{_number(key, least[0])} {f'to {_number(key, most[0])}' if most else 'or more'}"
+
+
+def _number(key: str, number: Any) -> str:
+    if not key.endswith("Bytes"):
+        return f"{number:,}"
+    for unit, size in (("GiB", 1024 * MIB), ("MiB", MIB), ("KiB", 1024)):
+        if number % size == 0:
+            return f"{number // size} {unit}"
+    return f"{number:,} bytes"
