@@ -14,6 +14,7 @@ import json
 import re
 import sys
 import threading
+import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -95,6 +96,8 @@ MOTO_CONFIG: DefaultConfig = {
 ITEM_BYTES = 400 * 1024
 TRANSACTION_BYTES = 4 * 1024 * 1024
 REMEMBERED = 10_000
+# How often one who waits looks whether its execution still runs.
+LOOK_SECONDS = 0.5
 
 _TASK_OVER = "Task Timed Out: 'Provided task does not exist anymore'"
 _PLACEHOLDER = re.compile(r"[:#][A-Za-z0-9_]+")
@@ -792,8 +795,10 @@ def retries_wait_for_their_execution(patches: Patches) -> None:
         return evaluate
 
     def sleep(seconds: float) -> None:
-        if waiting.execution.is_running():
-            waiting.execution.program_state_event.wait(seconds)
+        until = time.monotonic() + seconds
+        # The event is set for a moment only: who begins to wait right then misses it.
+        while waiting.execution.is_running() and (left := until - time.monotonic()) > 0:
+            waiting.execution.program_state_event.wait(min(left, LOOK_SECONDS))
 
     waiting = threading.local()
     patches.wrap(retrier_decl.RetrierDecl, "_eval_body", wrapper)

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.handlers
@@ -33,7 +34,9 @@ from moto.s3.models import S3Backend
 from moto.s3.utils import _VersionedKeyStore
 from moto.stepfunctions.models import StateMachine
 from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.component.common.retry.max_attempts_decl import MaxAttemptsDecl
+from moto.stepfunctions.parser.asl.eval.callback.callback import HeartbeatEndpoint
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -96,14 +99,18 @@ class Lab:
         self.stepfunctions, self.lambda_, self.ecs = client("stepfunctions"), client("lambda"), client("ecs")
         self.functions, self.tasks = Functions(), Tasks()
         self._names = iter(range(1_000_000))
+        # What is left out at the moment.
+        self.without: Collection[str] = ()
         resources.create_bucket(self.s3, "lab-bucket", versioning=False)
 
     @contextmanager
     def adapted(self, *, without: Collection[str] = ()) -> Iterator[None]:
         undo = adapt(self.functions, self.tasks, without=without)
+        self.without = without
         try:
             yield
         finally:
+            self.without = ()
             undo()
 
     def name(self) -> str:
@@ -168,15 +175,19 @@ def in_threads(*works: Callable[[], Any]) -> None:
         assert not thread.is_alive()
 
 
-def meet(monkeypatch: pytest.MonkeyPatch, owner: Any, method: str) -> None:
-    """Two threads that are in ``owner.method`` at the same time leave it together; a lone one goes on after a while."""
+def meet(lab: Lab, monkeypatch: pytest.MonkeyPatch, owner: Any, method: str) -> None:
+    """Two threads that can be in ``owner.method`` at the same time leave it together.
+
+    Without the adaptation they can, and one waits for the other however late it is; with it, one is alone there, and
+    goes on after a while.
+    """
     barrier = threading.Barrier(2)
     stock = getattr(owner, method)
 
     def met(*arguments: Any, **named: Any) -> Any:
         result = stock(*arguments, **named)
         with suppress(threading.BrokenBarrierError):
-            barrier.wait(0.5)
+            barrier.wait(WAIT_SECONDS if lab.without else 0.5)
         return result
 
     monkeypatch.setattr(owner, method, met)
@@ -441,7 +452,7 @@ def test_query_reads_one_partition(lab: Lab, both: Both, monkeypatch: pytest.Mon
 
 
 def test_requests_are_decided_one_at_a_time(lab: Lab, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    meet(monkeypatch, Table, "get_item")
+    meet(lab, monkeypatch, Table, "get_item")
 
     def probe() -> int:
         table = lab.table()
@@ -530,7 +541,7 @@ def test_uploads_match_their_checksums(lab: Lab, both: Both) -> None:
 
 
 def test_objects_are_decided_one_at_a_time(lab: Lab, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    meet(monkeypatch, S3Backend, "get_object")
+    meet(lab, monkeypatch, S3Backend, "get_object")
 
     def probe() -> int:
         key = lab.name()
@@ -655,12 +666,12 @@ def tokens(lab: Lab, runs: Runs) -> queue.Queue[str]:
     return taken
 
 
-HasEnded = Callable[[str, float], bool]
+HasEnded = Callable[[str], bool]
 
 
 @pytest.fixture
 def has_ended(monkeypatch: pytest.MonkeyPatch) -> HasEnded:
-    """``has_ended(arn, seconds)`` waits for the end of that execution: those of earlier tests may still be ending."""
+    """``has_ended(arn)`` waits for the end of that execution: those of earlier tests may still be ending."""
     ended: dict[str, threading.Event] = {}
     stock = BaseExecutionWorkerCommunication.terminated
 
@@ -672,7 +683,7 @@ def has_ended(monkeypatch: pytest.MonkeyPatch) -> HasEnded:
         end_of(self.execution.exec_arn).set()
 
     monkeypatch.setattr(BaseExecutionWorkerCommunication, "terminated", terminate)
-    return lambda execution, seconds: end_of(execution).wait(seconds)
+    return lambda execution: end_of(execution).wait(WAIT_SECONDS)
 
 
 def test_step_clients_are_kept(lab: Lab, both: Both, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -711,17 +722,20 @@ def test_definitions_are_parsed_once(lab: Lab, both: Both, runs: Runs, monkeypat
 
 
 def test_names_start_one_execution(lab: Lab, both: Both, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    meet(monkeypatch, StateMachine, "_handle_name_input_idempotency")
+    meet(lab, monkeypatch, StateMachine, "_handle_name_input_idempotency")
 
     def probe() -> int:
-        machine = lab.machine({"A": {"Type": "Wait", "Seconds": 1, "End": True}}, "A")
+        # Long enough that the first still runs when the second comes, however late that is.
+        machine = lab.machine({"A": {"Type": "Wait", "Seconds": WAIT_SECONDS, "End": True}}, "A")
         name = lab.name()
 
         def start() -> None:
             lab.stepfunctions.start_execution(stateMachineArn=machine, name=name, input="{}")
 
         in_threads(start, start)
-        return len(lab.stepfunctions.list_executions(stateMachineArn=machine)["executions"])
+        executions = lab.stepfunctions.list_executions(stateMachineArn=machine)["executions"]
+        lab.stepfunctions.stop_execution(executionArn=executions[0]["executionArn"])
+        return len(executions)
 
     assert both("names_start_one_execution", probe) == (2, 1)
 
@@ -748,7 +762,7 @@ def test_task_tokens_are_found_anywhere(
         if first is not None:
             runs.succeed(token)
         runs.outcome()
-        assert has_ended(execution, WAIT_SECONDS)
+        assert has_ended(execution)
         return [first, runs.succeed(token), runs.fail(token), runs.beat(token), runs.succeed("nonsense")]
 
     stock, cured = both("task_tokens_are_found_anywhere", probe)
@@ -821,27 +835,39 @@ def test_attempts_have_their_own_token(lab: Lab, both: Both, runs: Runs) -> None
 def test_retries_wait_for_their_execution(
     lab: Lab, both: Both, runs: Runs, has_ended: HasEnded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retry = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 8, "BackoffRate": 1.0, "MaxAttempts": 9}]
+    retry = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 600, "BackoffRate": 1.0, "MaxAttempts": 1}]
     stock_decide = MaxAttemptsDecl._eval_body
+    deciding, stopped, slept = threading.Event(), threading.Event(), threading.Event()
 
     def fail(_event: Any) -> None:
         raise ValueError("broken")
 
+    def decide(self: Any, env: Any) -> None:
+        stock_decide(self, env)
+        deciding.set()
+
+    def sleep(_seconds: float) -> None:
+        # What nothing but the time could wake.
+        slept.set()
+        assert stopped.wait(WAIT_SECONDS)
+
+    monkeypatch.setattr(MaxAttemptsDecl, "_eval_body", decide)
+    monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=sleep))
+    lab.functions.handlers["fail"] = fail
+
     def probe() -> bool:
-        deciding = threading.Event()
-
-        def decide(self: Any, env: Any) -> None:
-            stock_decide(self, env)
-            deciding.set()
-
-        monkeypatch.setattr(MaxAttemptsDecl, "_eval_body", decide)
-        lab.functions.handlers["fail"] = fail
+        for event in (deciding, stopped, slept):
+            event.clear()
         execution = runs.start({"Fail": {**call("fail"), "Retry": retry}}, "Fail")
         assert deciding.wait(WAIT_SECONDS)
+        if lab.without:
+            assert slept.wait(WAIT_SECONDS)
         lab.stepfunctions.stop_execution(executionArn=execution)
-        return has_ended(execution, 5)
+        stopped.set()
+        assert has_ended(execution)
+        return slept.is_set()
 
-    assert both("retries_wait_for_their_execution", probe) == (False, True)
+    assert both("retries_wait_for_their_execution", probe) == (True, False)
 
 
 def test_early_callbacks_count(lab: Lab, both: Both, runs: Runs) -> None:
@@ -853,7 +879,9 @@ def test_early_callbacks_count(lab: Lab, both: Both, runs: Runs) -> None:
             runs.succeed(event["token"])
 
         lab.functions.handlers["eager"] = eager
-        runs.start(waiting("eager", TimeoutSeconds=10, HeartbeatSeconds=1))
+        # Without the adaptation nothing but the heartbeat's time ends it; with it, that must not.
+        heartbeat = 1 if lab.without else WAIT_SECONDS
+        runs.start(waiting("eager", TimeoutSeconds=2 * WAIT_SECONDS, HeartbeatSeconds=heartbeat))
         return beats[0] if beats else None, runs.outcome()
 
     def whole() -> tuple[Any, Any]:
@@ -874,7 +902,7 @@ def test_an_early_heartbeat_is_honoured(lab: Lab, both: Both, runs: Runs, tokens
             tokens.put(event["token"])
 
         lab.functions.handlers["beat"] = beat
-        runs.start(waiting("beat", TimeoutSeconds=10, HeartbeatSeconds=5))
+        runs.start(waiting("beat", TimeoutSeconds=WAIT_SECONDS, HeartbeatSeconds=5))
         answer = beats.get(timeout=WAIT_SECONDS)
         runs.fail(tokens.get(timeout=WAIT_SECONDS))
         runs.outcome()
@@ -883,15 +911,26 @@ def test_an_early_heartbeat_is_honoured(lab: Lab, both: Both, runs: Runs, tokens
     assert both("early_callbacks_count", probe) == ("InvalidToken", None)
 
 
-def test_heartbeats_keep_a_task_alive(lab: Lab, runs: Runs, tokens: queue.Queue[str]) -> None:
-    """What moto does by itself, through the adaptations: beats extend, their absence ends."""
+def test_heartbeats_keep_a_task_alive(
+    lab: Lab, runs: Runs, tokens: queue.Queue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What moto does by itself, through the adaptations: each beat begins the waiting anew, its absence ends it."""
+    waits: queue.Queue[HeartbeatEndpoint] = queue.Queue()
+    stock = HeartbeatEndpoint.clear_and_wait
+
+    def wait(self: HeartbeatEndpoint) -> bool:
+        waits.put(self)
+        return stock(self)
+
+    monkeypatch.setattr(HeartbeatEndpoint, "clear_and_wait", wait)
     with lab.adapted():
-        runs.start(waiting("take", TimeoutSeconds=20, HeartbeatSeconds=3))
+        runs.start(waiting("take", TimeoutSeconds=10 * WAIT_SECONDS, HeartbeatSeconds=WAIT_SECONDS))
         token = tokens.get(timeout=WAIT_SECONDS)
-        silence = threading.Event()
+        mine = waits.get(timeout=WAIT_SECONDS)
         for _beat in range(4):
-            assert not silence.wait(1)
             assert runs.beat(token) is None
+            while waits.get(timeout=WAIT_SECONDS) is not mine:
+                pass
         assert runs.succeed(token) is None
         assert runs.outcome() == {"how": "succeeded"}
 
