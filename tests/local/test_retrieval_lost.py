@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from tests.local.talk import Talk, text
 from tests.local.uploaded import upload
 from workbench import objects
 from workbench.keys import collection_key
-from workbench.retrieval import index, index_file, rebuilding
+from workbench.retrieval import index, rebuilding
 from workbench.retrieval.index_cache import IndexCache
 
 GAPS = "Some documents could not be searched"
@@ -86,14 +85,30 @@ def test_what_takes_longer_goes_on_with_the_next_write(
 
 
 def test_what_has_no_room_does_not_keep_a_removal_from_its_end(
-    api: Any, unique: str, documents: list[str], look: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    api: Any, unique: str, look: Any, system: LocalSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index_file.create(tmp_path / "empty")
-    monkeypatch.setattr(index, "MOST_FILE_BYTES", (tmp_path / "empty").stat().st_size + 10)
-    assert api("DELETE", f"/v1/documents/{documents[0]}").status == 200
-    assert api("GET", f"/v1/documents/{documents[0]}").status == 404
+    """Rare words take several times their own bytes, which shows only when they are in."""
+    rare = [" ".join(f"{n}{k}{n * k * 7919:x}" for k in range(3_000)).encode() for n in range(1, 4)]
+    removed, *rest = [upload(api, b"tapir " + words, owner=unique, collection=unique)["id"] for words in rare]
+    lose(system, unique)
+    monkeypatch.setattr(index, "MOST_FILE_BYTES", 3 * len(rare[0]))
+    assert api("DELETE", f"/v1/documents/{removed}").status == 200
+    assert api("GET", f"/v1/documents/{removed}").status == 404
     found, words = look()
-    assert found == set() and GAPS in words
+    assert found == {rest[0]} and GAPS in words
+    monkeypatch.undo()
+    assert api("DELETE", f"/v1/documents/{rest[0]}").status == 200
+    found, words = look()
+    assert found == {rest[1]} and GAPS not in words
+
+
+def test_an_index_without_room_for_more_is_left_as_it_is(
+    unique: str, documents: list[str], system: LocalSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "MOST_FILE_BYTES", 1)
+    assert index.refill(system.runtime, unique), "trying again at once would bring nothing"
+    meta = system.runtime.table.get(collection_key(unique))
+    assert meta is not None and not index.is_whole(system.runtime, unique, meta)
 
 
 def test_whether_an_index_is_whole_is_known(

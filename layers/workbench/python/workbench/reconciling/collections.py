@@ -35,8 +35,9 @@ def look(runtime: Runtime, names: Sequence[str]) -> Iterator[Finding]:
 
 def _refill(runtime: Runtime, collection: str) -> None:
     until = runtime.clock.monotonic() + REFILL_SECONDS
-    while not index.refill(runtime, collection) and runtime.clock.monotonic() < until:
-        continue
+    more = True
+    while more and runtime.clock.monotonic() < until:
+        more = not index.refill(runtime, collection)
 
 
 def _finish(runtime: Runtime, collection: Collection) -> None:

@@ -28,6 +28,7 @@ from workbench.operations import Item
 from workbench.retrieval import generations, index_file, ranking, rebuilding
 from workbench.retrieval.generations import Lease, Overtaken, Pointer
 from workbench.retrieval.index_file import IndexedPassage, IndexReader
+from workbench.retrieval.rebuilding import Filled
 from workbench.retrieval.retriever import DEFAULT_K, ScoredDoc
 from workbench.runtime import Runtime
 
@@ -96,6 +97,7 @@ def add(runtime: Runtime, collection: str, document_id: object, title: str, pass
 
     def change(path: Path) -> bool:
         index_file.add_document(path, str(document_id), title, indexed)
+        _refuse_too_large(collection, path)
         return True
 
     _write(runtime, collection, change)
@@ -104,18 +106,18 @@ def add(runtime: Runtime, collection: str, document_id: object, title: str, pass
 def remove(runtime: Runtime, collection: str, document_id: object) -> None:
     """Take a document out of the index; nothing of it is left in what S3 keeps. No error when it is not there.
 
-    Requests and failures as for :func:`add`.
+    Requests and failures as for :func:`add`, but never TooLarge.
     """
     _write(runtime, collection, lambda path: index_file.remove_document(path, str(document_id)))
 
 
 def refill(runtime: Runtime, collection: str) -> bool:
-    """Make an index that is not whole anew and go on filling it; True when it is whole again.
+    """Make an index that is not whole anew and go on filling it for a while; False when more is left to be filled in.
 
-    Requests and failures as for :func:`add`, and one more for each document.
+    Requests and failures as for :func:`remove`, and one more for each document. What has no room stays out.
     """
     # Stored anew also when this disk still has the file that S3 has lost.
-    return _write(runtime, collection, lambda _path: True)
+    return _write(runtime, collection, lambda _path: True) is not Filled.PARTLY
 
 
 def is_whole(runtime: Runtime, collection: str, meta: Item) -> bool:
@@ -236,8 +238,8 @@ def _open(runtime: Runtime, collection: str, generation: str) -> IndexReader | N
 # ---------------------------------------------------------------- writing
 
 
-def _write(runtime: Runtime, collection: str, change: Change) -> bool:
-    """Make the next generation; False when documents may still be missing from it."""
+def _write(runtime: Runtime, collection: str, change: Change) -> Filled:
+    """Make the next generation."""
     for _ in range(_TRIES):
         lease = generations.acquire(runtime, collection)
         try:
@@ -251,33 +253,24 @@ def _write(runtime: Runtime, collection: str, change: Change) -> bool:
     raise Conflict("Others kept indexing documents of this collection first. Send the request again in a few seconds.")
 
 
-def _make(runtime: Runtime, lease: Lease, change: Change) -> bool:
+def _make(runtime: Runtime, lease: Lease, change: Change) -> Filled:
     """The next generation, from the one that holds; nothing when ``change`` finds nothing to change."""
     cache, base = runtime.indexes, lease.generation
     with cache.workspace() as folder:
         path = Path(folder) / "next"
+        filled = Filled.WHOLE
         whole = _begin(runtime, lease, path)
         changed = change(path)
         if not whole:
-            whole = rebuilding.refill(runtime, lease.collection, path, MOST_FILE_BYTES)
+            filled = rebuilding.refill(runtime, lease.collection, path, MOST_FILE_BYTES)
         elif not changed:
             generations.release(runtime, lease)
-            return True
-        size = path.stat().st_size
-        if size > MOST_FILE_BYTES:
-            raise TooLarge(
-                f"With this document, the index of the collection would take {size:,} bytes, and {MOST_FILE_BYTES:,} "
-                "are allowed. Nothing was changed. Put the document into another collection (name one in "
-                "`collection`; a new name makes a new one), or remove some from this one first.",
-                collection=lease.collection,
-                bytes=size,
-                allowed=MOST_FILE_BYTES,
-            )
+            return filled
         generation = lease.next_generation()
         key = _key(lease.collection, generation)
         _store(runtime, key, path)
         try:
-            generations.publish(runtime, lease, generation, incomplete=not whole)
+            generations.publish(runtime, lease, generation, incomplete=filled is not Filled.WHOLE)
         except Overtaken:
             runtime.clients.s3.delete_object(Bucket=runtime.settings.workspace_bucket, Key=key)
             raise
@@ -286,7 +279,20 @@ def _make(runtime: Runtime, lease: Lease, change: Change) -> bool:
         cache.forget(_key(lease.collection, base))
     # Whatever an earlier writer left, by a crash too. A later one may be storing its own at this moment.
     _sweep(runtime, lease.collection, lambda found: found.split("-")[0] < generation.split("-")[0])
-    return whole
+    return filled
+
+
+def _refuse_too_large(collection: str, path: Path) -> None:
+    size = path.stat().st_size
+    if size > MOST_FILE_BYTES:
+        raise TooLarge(
+            f"With this document, the index of the collection would take {size:,} bytes, and {MOST_FILE_BYTES:,} are "
+            "allowed. Nothing was changed. Put the document into another collection (name one in `collection`; a new "
+            "name makes a new one), or remove some from this one first.",
+            collection=collection,
+            bytes=size,
+            allowed=MOST_FILE_BYTES,
+        )
 
 
 def _begin(runtime: Runtime, lease: Lease, path: Path) -> bool:

@@ -7,6 +7,7 @@ documents may be missing.
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 
 from workbench.retrieval import index_file
@@ -14,12 +15,21 @@ from workbench.runtime import Runtime
 
 # One writer's share, beside its own document and within its lease; the next writer, or the daily reconciler, goes on.
 REFILL_SECONDS = 8.0
-# What a passage takes in an index at most, with its postings, of what it takes as it is stored.
-_GROWTH = 2
 
 
-def refill(runtime: Runtime, collection: str, path: Path, most_bytes: int) -> bool:
-    """Add the documents that the file at ``path`` lacks; False when the time or the room was over before the last."""
+class Filled(Enum):
+    """How far an index came: every document is in it, the time was over before the last, or the room was."""
+
+    WHOLE = "whole"
+    PARTLY = "partly"
+    FULL = "full"
+
+
+def refill(runtime: Runtime, collection: str, path: Path, most_bytes: int) -> Filled:
+    """Add the documents that the file at ``path`` lacks, none any more once it has ``most_bytes``.
+
+    The last may take it past them: how large a document's postings get is known when they are made.
+    """
     # Needs much that searches never do.
     from workbench.knowledge import store
 
@@ -28,12 +38,12 @@ def refill(runtime: Runtime, collection: str, path: Path, most_bytes: int) -> bo
     for document in store.list_documents(runtime, collection):
         if not document.passages or str(document.id) in known:
             continue
-        # What would not fit must not keep its writer from what it came for, such as a removal.
-        full = path.stat().st_size + _GROWTH * document.stored_bytes > most_bytes
-        if full or runtime.clock.monotonic() >= until:
-            return False
+        if path.stat().st_size >= most_bytes:
+            return Filled.FULL
+        if runtime.clock.monotonic() >= until:
+            return Filled.PARTLY
         passages = store.read_passages(runtime, document)
         if passages is not None:
             texts = [(passage.number, passage.place, passage.text) for passage in passages]
             index_file.add_document(path, str(document.id), document.title, texts)
-    return True
+    return Filled.WHOLE
