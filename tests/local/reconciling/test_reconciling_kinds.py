@@ -6,7 +6,8 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,13 +29,15 @@ from tests.local.reconciled import (
 )
 from tests.local.talk import Talk
 from workbench.clients import counting
+from workbench.errors import Conflict
 from workbench.keys import artifact_key, head_key, meta_key
 from workbench.operations import Update
 from workbench.reconciling import artifacts, engine, stored
+from workbench.reconciling.findings import Finding, Step
 from workbench.runs.items import admission_key, at_work_key
 from workbench.workspace.storage import head as heads
 
-READS = {"GetItem", "BatchGetItem", "Query", "Scan", "ListObjectsV2", "ListObjectVersions", "GetObject"}
+READS = {"GetItem", "BatchGetItem", "Query", "Scan", "ListObjectsV2", "ListObjectVersions", "GetObject", "HeadObject"}
 
 
 @pytest.fixture
@@ -432,6 +435,29 @@ def test_slices_however_short_come_to_the_same_end(world: LocalSystem, clock: Sh
     assert found(reconcile(world, slices=0), "repaired") == found(whole)
     wait_for_deletions(world)
     assert reconcile(world)["counts"] == {}
+
+
+def test_a_slice_ends_in_the_midst_of_what_a_look_found_and_the_next_one_deals_with_the_rest(
+    world: LocalSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, tried = {"a", "busy", "stays", "b"}, []
+
+    def repair(what: str) -> None:
+        tried.append(what)
+        if what == "busy":
+            raise Conflict("Somebody is at work on it.")
+        if what != "stays":
+            there.remove(what)
+
+    def look(_runtime: Any, after: str) -> Iterator[Step]:
+        if not after:
+            yield Step("all", [Finding("things", what, partial(repair, what)) for what in sorted(there)])
+
+    monkeypatch.setattr(engine, "SWEEPS", {"first": look})
+    state = engine.reconcile(world.runtime, {}, 0)
+    assert tried == ["a"] and not state["done"], "a second one might outlast the function"
+    assert reconcile(world, slices=0)["counts"]["things"] == {"found": 3, "repaired": 2, "left": 1, "failed": 0}
+    assert tried == ["a", "b", "busy", "stays"]
 
 
 def test_the_state_machine_goes_on_until_everything_was_looked_at(

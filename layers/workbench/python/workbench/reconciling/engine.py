@@ -6,6 +6,7 @@ same and changes nothing. Everything may be repeated: what was repaired is not f
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +48,7 @@ def handler(event: Mapping[str, Any], context: Any) -> State:
 
 
 def reconcile(runtime: Runtime, event: Mapping[str, Any], seconds: float = SLICE_SECONDS) -> State:
-    """One slice of work: ``{"dryRun", "sweep", "after", "counts", "listed", "done"}``.
+    """One slice of work: ``{"dryRun", "sweep", "after", "dealtWith", "counts", "listed", "done"}``.
 
     ``counts`` has for each kind of finding how many were ``found``, ``repaired``, ``left`` (somebody was at work on
     them) and ``failed`` (a person has to look); ``listed`` the first of them as ``{"kind", "what", "count"}``.
@@ -57,6 +58,7 @@ def reconcile(runtime: Runtime, event: Mapping[str, Any], seconds: float = SLICE
         "dryRun": bool(event.get("dryRun", False)),
         "sweep": event.get("sweep") or next(iter(SWEEPS)),
         "after": event.get("after", ""),
+        "dealtWith": list(event.get("dealtWith", ())),
         "counts": {kind: dict(numbers) for kind, numbers in event.get("counts", {}).items()},
         "listed": list(event.get("listed", ())),
         "done": False,
@@ -66,12 +68,17 @@ def reconcile(runtime: Runtime, event: Mapping[str, Any], seconds: float = SLICE
         if name != state["sweep"]:
             state |= {"sweep": name, "after": ""}
         for step in SWEEPS[name](runtime, state["after"]):
-            for finding in step.findings:
+            findings = [finding for finding in step.findings if _mark(finding) not in state["dealtWith"]]
+            for number, finding in enumerate(findings, 1):
                 _deal_with(state, finding)
+                if number < len(findings) and runtime.clock.monotonic() >= until:
+                    # A look may find hundreds and a repair take half a minute: the next slice looks again for the rest.
+                    state["dealtWith"] += map(_mark, findings[:number])
+                    return state
             if not state["dryRun"]:
                 for note in step.notes:
                     note()
-            state["after"] = step.after
+            state |= {"after": step.after, "dealtWith": []}
             if runtime.clock.monotonic() >= until:
                 return state
     return state | {"done": True}
@@ -92,6 +99,11 @@ def _deal_with(state: State, finding: Finding) -> None:
     if came != "found":
         numbers[came] += finding.count
     logger.info("reconciler", extra={**facts, "came": came})
+
+
+def _mark(finding: Finding) -> str:
+    """A finding as the next slice knows it again; short, since a state machine hands on 256 KiB."""
+    return hashlib.sha256(f"{finding.kind}/{finding.what}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _repair(finding: Finding) -> str:
