@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from tests.local.conftest import Api
 from tests.local.talk import Talk
 from workbench.keys import run_key, sandbox_key
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 WARM = {"warm_sandboxes": 1, "warm_sandboxes_most": 2, "warm_claim_seconds": WAIT_SECONDS}
 
 
@@ -64,7 +66,11 @@ def test_stopping_the_system_ends_those_that_wait(system: LocalSystem) -> None:
     assert _sandboxes()
     system.stop()
     try:
-        assert _sandboxes() == []
+        # They are killed and waited for; on a busy machine the last may be there for another moment.
+        until = time.monotonic() + WAIT_SECONDS
+        while left := _sandboxes():
+            assert time.monotonic() < until, left
+            time.sleep(0.02)
     finally:
         system.start(settings=WARM)
 
@@ -73,8 +79,11 @@ def _sandboxes() -> list[str]:
     """Command lines of the sandboxes that this process has started, as long as they are there."""
     found = []
     for children in Path("/proc/self/task").glob("*/children"):
-        for child in children.read_text().split():
-            line = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
-            if "confine.py" in line:
-                found.append(line)
+        # Threads and processes end while one looks at them.
+        with suppress(OSError):
+            for child in children.read_text().split():
+                with suppress(OSError):
+                    line = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+                    if "confine.py" in line:
+                        found.append(line)
     return found

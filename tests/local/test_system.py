@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import queue
+import random
 import secrets
 import select
 import signal
@@ -26,12 +27,14 @@ import pytest
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
+import local.system
 from local import resources
 from local.cli import main
 from local.functions import function_arn
+from local.gateway import IDLE_SECONDS
 from local.moto_adaptations import OutsideLoopback
 from local.signed_links import SignedLinks
-from local.system import STOP_SECONDS, AlreadyRunning, LocalSystem
+from local.system import AlreadyRunning, LocalSystem
 from local.tasks import STOPPED_FUNCTION
 from tests.local.conftest import Api
 from tests.local.talk import Talk
@@ -41,7 +44,9 @@ from workbench.operations import Update
 from workbench.settings import Settings
 
 FIXTURES = Path(__file__).parent / "fixtures"
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
+# What ends at once, however busy the machine is; whatever keeps it from ending lasts longer.
+END_SECONDS = 30
 
 # Functions of the product's names, so that the product's routes reach them.
 HANDLERS = {
@@ -204,7 +209,7 @@ def in_threads(count: int, work: Callable[[], Any]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT_SECONDS)
     assert failures == []
 
 
@@ -464,14 +469,19 @@ def test_stopping_the_system_ends_the_sandboxes(
     with LocalSystem(*folders).start(start_sandbox=lambda *_request: Child()) as system:
         run_task(system, "sbx_7")
         assert children[0].process.poll() is None
-    assert children[0].process.poll() == -signal.SIGKILL
+    assert children[0].process.wait(WAIT_SECONDS) == -signal.SIGKILL
     # Nobody is left to be told.
     assert not [event for event in list(inbox.events.queue) if event.get("detail", {}).get("startedBy") == "sbx_7"]
 
 
 def test_what_is_at_work_when_it_stops_ends_without_a_word(
-    stopped: None, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    stopped: None,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Nothing is given up here: it has to end by itself.
+    monkeypatch.setattr(local.system, "STOP_SECONDS", WAIT_SECONDS)
     before = set(threading.enumerate())
     held: set[str] = set()
     both_held = threading.Event()
@@ -493,7 +503,7 @@ def test_what_is_at_work_when_it_stops_ends_without_a_word(
         assert api("DELETE", "/v1/conversations/deleted").status == 202
         assert both_held.wait(WAIT_SECONDS)
         began = time.monotonic()
-    assert time.monotonic() - began < STOP_SECONDS + 1
+    assert time.monotonic() - began < END_SECONDS < WAIT_SECONDS
     for thread in set(threading.enumerate()) - before:
         # Those of executors wait for work as long as their executor is there.
         if not thread.name.startswith(("aws", "tool")):
@@ -585,7 +595,7 @@ def test_why_links_are_made_here() -> None:
         stock: str = s3.generate_presigned_url("get_object", Params={"Bucket": "links", "Key": "k"}, ExpiresIn=-100)
         import requests
 
-        assert requests.get(stock + "0", timeout=5).content == b"x"
+        assert requests.get(stock + "0", timeout=WAIT_SECONDS).content == b"x"
         SignedLinks(s3, lambda: "http://127.0.0.1:1")
         assert s3.generate_presigned_url("get_object", Params={}, ExpiresIn=1).startswith("http://127.0.0.1:1/signed/")
 
@@ -610,12 +620,11 @@ class Serving:
         assert line.startswith(prefix) and line.endswith("\n") and line[len(prefix) : -1].isdigit(), line
         return line.removeprefix("workbench ready on ").strip()
 
-    def end(self, number: int) -> tuple[int, float, str, str]:
-        """Exit status, seconds to the end, and what else was written on stdout and stderr."""
-        began = time.monotonic()
+    def end(self, number: int) -> tuple[int, str, str]:
+        """Exit status, and what else was written on stdout and stderr; fails when the end does not come."""
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=WAIT_SECONDS)
-        return self.process.returncode, time.monotonic() - began, out, err
+        out, err = self.process.communicate(timeout=END_SECONDS)
+        return self.process.returncode, out, err
 
 
 @pytest.fixture
@@ -640,17 +649,24 @@ def test_serve_says_when_it_answers_and_ends_when_told(serving: Callable[..., Se
     assert created[0] == 201, created
     missing = get(url + "/v1/nothing")
     assert (missing[0], json.loads(missing[2])["error"]["code"]) == (404, "not_found")
-    # A client that keeps its connection open must not hold the end up.
+    # A client that keeps its connection open must not hold the end up; the gateway would for a while.
+    assert IDLE_SECONDS > END_SECONDS
     address = urlsplit(url)
     with socket.create_connection((address.hostname, address.port)):
-        status, seconds, out, err = server.end(signal.SIGTERM)
-    assert (status, out, err) == (0, "", "")
-    assert seconds < 2
+        assert server.end(signal.SIGTERM) == (0, "", "")
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and that is given to nobody who asks for any: those come from above."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(lowest // 2, lowest)
+        with contextlib.suppress(OSError), contextlib.closing(socket.create_server(("127.0.0.1", port))):
+            return port
 
 
 def test_serve_takes_the_port_it_is_given_or_says_why_not(serving: Callable[..., Serving]) -> None:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     server = serving("--port", str(port), "--unsafe-sandbox", "--verbose")
     assert server.ready() == f"http://127.0.0.1:{port}"
     second = serving("--port", str(port))
@@ -658,10 +674,9 @@ def test_serve_takes_the_port_it_is_given_or_says_why_not(serving: Callable[...,
     assert (second.process.returncode, out) == (1, "")
     assert f"cannot listen on port {port}" in err
     get(f"http://127.0.0.1:{port}/v1/conversations", "POST", b'{"owner": "u", "department": "d"}')
-    status, seconds, out, err = server.end(signal.SIGINT)
+    status, out, err = server.end(signal.SIGINT)
     assert (status, out) == (0, "")
     assert "conversation.create" in err
-    assert seconds < 2
 
 
 def descendants(pid: int) -> list[int]:
@@ -700,12 +715,14 @@ def test_serve_takes_its_sandboxes_with_it(serving: Callable[..., Serving]) -> N
     while "here" not in (shown := json.loads(get(f"{url}/v1/runs/{run}?wait=1")[2])["run"])["output"]["stdout"]:
         assert shown["answer"] is None and time.monotonic() < deadline, shown
 
-    handles = [os.pidfd_open(pid) for pid in descendants(server.process.pid)]
+    handles = []
+    for pid in descendants(server.process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            handles.append(os.pidfd_open(pid))
     assert len(handles) >= 2
-    status, seconds, _out, _err = server.end(signal.SIGTERM)
-    assert status == 0 and seconds < 2
+    assert server.end(signal.SIGTERM)[0] == 0
     for handle in handles:
-        ready, _, _ = select.select([handle], [], [], 5)
+        ready, _, _ = select.select([handle], [], [], END_SECONDS)
         os.close(handle)
         assert ready, "a process of the sandbox is still there"
 
