@@ -81,6 +81,11 @@ def test_a_long_error_output_costs_little() -> None:
         (TRACEBACK + "OSError: [Errno 28] No space left on device\n", "disk"),
         (TRACEBACK + "OSError: [Errno 28] No space left on device: '/tmp/a'\n", "disk"),
         (TRACEBACK + "OSError: [Errno 27] File too large\n", "disk"),
+        (TRACEBACK + "OSError: 10000000 requested and 458752 written\n", "disk"),
+        (TRACEBACK + "OSError: Not enough free space to write 80000000 bytes after offset 128\n", "disk"),
+        (TRACEBACK + "sqlite3.OperationalError: database or disk is full\n", "disk"),
+        (TRACEBACK + "sqlite3.OperationalError: disk I/O error\n", "disk"),
+        ("/sandbox/program.sh: 1: cannot create /tmp/x: No space left on device\n", "disk"),
         ("dd: error writing '/tmp/x': No space left on device\n4+0 records in\n3+0 records out\n", "disk"),
         ("Error: ENOSPC: no space left on device, write\n    at writeSync (node:fs:914:3)\n", "disk"),
         (TRACEBACK + "socket.gaierror: [Errno -3] Temporary failure in name resolution\n", "network"),
@@ -90,10 +95,28 @@ def test_a_long_error_output_costs_little() -> None:
         ),
         (TRACEBACK + "OSError: [Errno 97] Address family not supported by protocol\n", "network"),
         ("[TypeError: fetch failed] {\n  [cause]: Error: getaddrinfo EAI_AGAIN example.com\n", "network"),
+        ("Error: listen EAFNOSUPPORT: address family not supported 0.0.0.0:8080\n    at a\n", "network"),
+        (
+            "Process SyncManager-1:\n"
+            + TRACEBACK
+            + "OSError: [Errno 97] Address family not supported by protocol\n"
+            + TRACEBACK
+            + '  File "/usr/lib/python3.13/multiprocessing/managers.py", line 567, in start\n'
+            + "    self._address = reader.recv()\n    raise EOFError\nEOFError\n",
+            "network",
+        ),
         ("curl: (6) Could not resolve host: example.com\n", "network"),
         ("wget: unable to resolve host address 'example.com'\n", "network"),
         (TRACEBACK + "RuntimeError: can't start new thread\n", "processes"),
-        (TRACEBACK + "BlockingIOError: [Errno 11] Resource temporarily unavailable\n", "processes"),
+        (TRACEBACK + "    os.fork()\nBlockingIOError: [Errno 11] Resource temporarily unavailable\n", "processes"),
+        (
+            TRACEBACK
+            + '  File "/usr/lib/python3.13/subprocess.py", line 1955, in _execute_child\n'
+            + "    self.pid = _fork_exec(\n               ~~~~~~~~~~^\n        args, executable_list,\n        ^^^^^\n"
+            + "BlockingIOError: [Errno 11] Resource temporarily unavailable\n",
+            "processes",
+        ),
+        ("program.sh: fork: retry: Resource temporarily unavailable\n", "processes"),
         ("/sandbox/program.sh: 3: Cannot fork\n", "processes"),
         (TRACEBACK + "OSError: [Errno 24] Too many open files: 'workspace/a'\n", "openFiles"),
         (TRACEBACK + "ModuleNotFoundError: No module named 'requests'\n", "package"),
@@ -118,6 +141,24 @@ def test_a_file_over_its_limit_ends_a_program_by_a_signal_of_its_own() -> None:
         TRACEBACK + "ModuleNotFoundError: No module named 'x y'\n",
         "Error: Cannot find module './mine.js'\n",
         TRACEBACK + "RuntimeError: can't start new thread\n\nDuring handling of it:\n\nKeyError: 1\n",
+        # A check of the program's own, in the same words.
+        TRACEBACK + "ValueError: File too large\n",
+        TRACEBACK + "app.UploadError: report.pdf: File too large\n",
+        "ERROR:root:report.pdf: File too large\n",
+        "warning: report.pdf: File too large\n",
+        TRACEBACK + "RuntimeError: pool: Too many open files\n",
+        TRACEBACK + "RuntimeError: memory exhausted\n",
+        TRACEBACK + "OSError: column name not known\n",
+        TRACEBACK + "Exception: no one in the house Cannot fork\n",
+        "status: Could not resolve host column\n",
+        "Error: ENOTFOUND: no such key in the table\n    at Object.<anonymous> (/sandbox/program.js:1:7)\n",
+        # A pipe with nothing in it, a lock that is taken.
+        TRACEBACK + "    os.read(r, 1)\nBlockingIOError: [Errno 11] Resource temporarily unavailable\n",
+        TRACEBACK + "    fcntl.flock(b, 6)\nBlockingIOError: [Errno 11] Resource temporarily unavailable\n",
+        # Printed, gone on from, and then another failure.
+        TRACEBACK + "OSError: [Errno 28] No space left on device\n" + TRACEBACK + "ValueError: other\n",
+        TRACEBACK + "socket.gaierror: [Errno -2] Name or service not known\n" + TRACEBACK + "ValueError: other\n",
+        TRACEBACK + "OSError: [Errno 97] Address family not supported by protocol\n" + TRACEBACK + "EOFError\n",
     ],
 )
 def test_what_is_no_refusal_or_says_more_than_a_name_is_an_ordinary_failure(stderr: str) -> None:

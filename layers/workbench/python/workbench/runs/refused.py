@@ -59,34 +59,46 @@ _PACKAGE_ADVICE = (
     "sys.path.insert(0, its folder) in Python, a path that begins with ./ in JavaScript."
 )
 
-# As the programs say it. Python's own errors count only as the last line, since others may follow from them or be
-# caught; C programs tell an errno behind their name; Node.js and C++ say it before a stack or before they abort.
+# Most of these words are also a program's own: a check of its input, a lock that is taken, an error that it printed and
+# went on from. So Python's errors count with their number and as the last line, and where another call gives the same
+# number, only below the call that starts a process. C programs say their name, what they did and then why, and no name
+# of an error is theirs; Node.js names the system call.
+_LAST = r".*\s*\Z"
+_C_PROGRAM = r"^(?!(?i:[\w.]*(?:error|exception|warning|info|debug|fatal|critical)\b))[\w./-]+: "
 _SAID = (
     (
         _MEMORY,
-        r"^(?:[\w.]*MemoryError(?::.*)?|OSError: \[Errno 12\].*|.*(?:Cannot allocate memory|memory exhausted))\s*\Z"
+        rf"^(?:[\w.]*MemoryError(?::.*)?\s*\Z|OSError: \[Errno 12\]{_LAST})"
+        rf"|{_C_PROGRAM}(?:.*: )?(?:Cannot allocate memory|memory exhausted)\s*\Z"
         r"|^RangeError: Array buffer allocation failed$"
         r"|^FATAL ERROR: .*JavaScript heap out of memory$"
         r"|^  what\(\):  std::bad_alloc$",
     ),
     (
         _DISK,
-        r"^[\w./-]+: .*(?:No space left on device|File too large|Disk quota exceeded)(?:: .*)?$"
+        rf"^OSError: (?:\[Errno (?:27|28|122)\]|\d+ requested and \d+ written|Not enough free space){_LAST}"
+        r"|^sqlite3\.OperationalError: (?:database or disk is full|disk I/O error)\s*\Z"
+        rf"|{_C_PROGRAM}.*: (?:No space left on device|File too large|Disk quota exceeded)$"
         r"|^Error: (?:ENOSPC|EFBIG|EDQUOT): .*$"
         r"|^File size limit exceeded",
     ),
     (
         _NETWORK,
-        r"^[\w.]*(?:gaierror|URLError|OSError): .*(?:name resolution|not known|Address family not supported)"
-        r"|\b(?:EAI_AGAIN|EAFNOSUPPORT|ENOTFOUND)\b"
-        r"|(?:Could not|unable to) resolve host",
+        rf"^(?:[\w.]*gaierror: \[Errno -\d+\]|[\w.]*URLError: <urlopen error \[Errno (?:-\d+|97)\]"
+        rf"|OSError: \[Errno 97\]){_LAST}"
+        # A manager's process wants a socket; what its parent then says is that it ended.
+        r'|\A(?>[^\0]*?^OSError: \[Errno 97\])(?>[^\0]*managers\.py", line \d+, in start\n)[^\0]*^EOFError\s*\Z'
+        r"|\b(?:getaddrinfo|connect|listen|bind|socket) (?:EAI_AGAIN|EAFNOSUPPORT|ENOTFOUND)\b"
+        r"|\b(?:Could not resolve host: |unable to resolve host address )",
     ),
     (
         _PROCESSES,
-        r"^(?:RuntimeError: can't start new thread|BlockingIOError: \[Errno 11\].*)\s*\Z|\bCannot fork$"
-        r"|\bfork: .*Resource temporarily unavailable$|^Error: spawn \S+ EAGAIN$",
+        r"^RuntimeError: can't start new thread\s*\Z"
+        rf"|(?:fork|spawn|_execute_child).*\n(?:.*\n){{0,4}}BlockingIOError: \[Errno 11\]{_LAST}"
+        rf"|{_C_PROGRAM}(?:.*: )?(?:Cannot fork|fork: .*Resource temporarily unavailable)$"
+        r"|^Error: spawn \S+ EAGAIN$",
     ),
-    (_OPEN_FILES, r"^OSError: \[Errno 24\].*\s*\Z|: Too many open files$|^Error: EMFILE: "),
+    (_OPEN_FILES, rf"^OSError: \[Errno 24\]{_LAST}|{_C_PROGRAM}.*: Too many open files$|^Error: EMFILE: "),
 )
 _PATTERNS = tuple((refused, re.compile(pattern, re.MULTILINE)) for refused, pattern in _SAID)
 # A name that is more than a name would speak in our words.
