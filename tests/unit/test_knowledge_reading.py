@@ -358,6 +358,26 @@ def test_pptx_has_the_figures_of_its_charts() -> None:
     ]
 
 
+def test_pptx_categories_in_groups_have_the_group_and_days_are_dates() -> None:
+    presentation = pptx.Presentation()
+    shapes = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes
+    grouped, days = CategoryChartData(), CategoryChartData()
+    for year in ("2024", "2025"):
+        group = grouped.add_category(year)
+        for half in ("H1", "H2"):
+            group.add_sub_category(half)
+    grouped.add_series("Sales", (1, 2, None, 4))
+    days.categories = [datetime.date(2024, 1, 31), datetime.date(2024, 2, 29)]
+    days.add_series("Visits", (5, 6))
+    for data in (grouped, days):
+        shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, data)
+    kept = io.BytesIO()
+    presentation.save(kept)
+    assert texts(here(kept.getvalue(), "a.pptx")) == [
+        "Sales: 2024 H1 1, 2024 H2 2, 2025 H2 4\n\nVisits: 2024-01-31 5, 2024-02-29 6"
+    ]
+
+
 # ---------------------------------------------------------------- PDF
 
 

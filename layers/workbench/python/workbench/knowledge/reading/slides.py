@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench.knowledge.passages import Block
 from workbench.knowledge.reading.outline import Outline, one_line
+from workbench.knowledge.reading.tables import shown
 
 _DIAGRAM = "/diagramData"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -67,17 +68,60 @@ def _chart(root: Any) -> str:
 def _series(series: Any) -> str:
     names, values = _points(series, "tx"), _points(series, "val") or _points(series, "yVal")
     of = _points(series, "cat") or _points(series, "xVal")
-    shown = ", ".join(f"{of.get(place, '')} {value}".strip() for place, value in values.items())
-    return ": ".join(filter(None, [*list(names.values())[:1], shown]))
+    told = ", ".join(f"{of.get(place, '')} {values[place]}".strip() for place in sorted(values))
+    return ": ".join(filter(None, [*list(names.values())[:1], told]))
 
 
-def _points(series: Any, what: str) -> dict[str, str]:
+def _points(series: Any, what: str) -> dict[int, str]:
     """What Office stored last of the names, categories or values of a series, by their places."""
+    found: dict[int, str] = {}
+    for part in series.findall(f"{_C}{what}"):
+        # Categories in groups have a level for themselves and one for each kind of group, the innermost first.
+        for level in list(part.iter(f"{_C}lvl")) or [part]:
+            names = _level(level)
+            found = _grouped(found, names) if found else names
+    return found
+
+
+def _level(level: Any) -> dict[int, str]:
+    text_of = _dates(level) or one_line
     return {
-        point.getparent().get("idx", ""): one_line(point.text or "")
-        for part in series.findall(f"{_C}{what}")
-        for point in part.iter(f"{_C}v")
+        int(point.get("idx")): text_of(value.text or "")
+        for point in level.iter(f"{_C}pt")
+        for value in point.findall(f"{_C}v")
     }
+
+
+def _dates(level: Any) -> Callable[[str], str] | None:
+    """What makes ``2024-01-31`` of 45322, the day as spreadsheets count; None when the values are no dates."""
+    code = level.findtext(f".//{_C}formatCode", "General")
+    if code == "General":
+        return None
+    from openpyxl.styles.numbers import is_date_format
+    from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900, from_excel
+
+    if not is_date_format(code):
+        return None
+    mac = level.getroottree().getroot().find(f"{_C}date1904")
+    epoch = CALENDAR_WINDOWS_1900 if mac is None or mac.get("val") in ("0", "false") else CALENDAR_MAC_1904
+
+    def dated(days: str) -> str:
+        try:
+            return shown(from_excel(float(days), epoch))
+        except (ValueError, OverflowError):
+            return one_line(days)
+
+    return dated
+
+
+def _grouped(names: dict[int, str], groups: dict[int, str]) -> dict[int, str]:
+    """``names`` with the group before each; a group stands at the place of its first member."""
+    group, found = "", {}
+    for place in sorted(names.keys() | groups.keys()):
+        group = groups.get(place, group)
+        if place in names:
+            found[place] = f"{group} {names[place]}".strip()
+    return found
 
 
 def _diagrams(part: Any) -> Iterator[str]:

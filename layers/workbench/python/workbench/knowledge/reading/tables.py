@@ -207,10 +207,10 @@ def _sheet_rows(sheet: Any) -> Iterator[tuple[int, Sequence[str]]]:
                 "matters as CSV.",
             )
         if row:
-            yield number, [_shown(value) for value in row]
+            yield number, [shown(value) for value in row]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A cell's value as text: dates as ISO 8601, whole numbers without a fraction."""
     if value is None:
         return ""
