@@ -14,6 +14,7 @@ import pytest
 from local.functions import REGION
 from local.system import LocalSystem
 from tests.local.changed import crashing
+from tests.local.reconciled import wait_for_deletions
 from tests.local.talk import Talk
 from workbench.artifacts import retention
 from workbench.clients import Clients, counting
@@ -223,11 +224,9 @@ def test_a_restore_right_behind_the_deletion_wins_or_waits(api: Any, unique: str
     assert restored.status == 200, restored.body
     talk = before.talk.again()
     talk.put("a.txt", b"kept nowhere")
-    swept(system, unique)
-    time.sleep(0.2)
+    wait_for_deletions(system)
     # The same bytes as before the deletion lie under the same key: no late step may have taken them.
     assert talk.files() == {"a.txt": b"kept nowhere"}
-    talk.api("DELETE", f"/v1/conversations/{unique}/nothing")
     assert bytes_of(api, before.attached) == b"kept nowhere"
 
 
