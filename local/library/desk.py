@@ -7,7 +7,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from local.library.applying import Change, Drop, Put, apply
 from local.library.directory import Found, NotFollowed, Top, is_staging
@@ -134,7 +134,7 @@ class DirectoryTree:
         self._contents[digest] = data
         entry = Entry(found.path, "file", digest, bytes=len(data), mode=found.mode)
         counts = measure(data)
-        return replace(entry, lines=counts[0], characters=counts[1]) if counts else entry
+        return entry._replace(lines=counts[0], characters=counts[1]) if counts else entry
 
     def _refuse_changed(self, path: str) -> None:
         """The lock keeps this library's writers apart; anybody else's change is found by looking again."""

@@ -13,8 +13,8 @@ import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 Kind = Literal["file", "folder"]
 PageLoader = Callable[[str], bytes]
@@ -26,9 +26,8 @@ SPLICE_AT_MOST = 24
 _PAGE_REF = struct.Struct(">32sIH")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One path of a version.
+class Entry(NamedTuple):
+    """One path of a version. A tuple: a search makes thousands, and a frozen dataclass takes half as long again.
 
     ``key`` is relative to ``conversations/{c}/``: ``blobs/{sha256}`` or ``packs/{sha256}``; the bytes are
     ``[offset, offset + length)`` of that object. ``lines`` and ``characters`` are None for binary files. Folders
@@ -90,25 +89,16 @@ def encode(entry: Entry) -> bytes:
 
 def decode(line: bytes) -> Entry:
     """The entry of one line (with or without its newline)."""
-    path, kind, mode, *rest, version = line.decode().rstrip("\n").split("\t")
+    path, kind, mode, *rest = line.decode().rstrip("\n").split("\t")
     if kind == "d":
-        return Entry(path, "folder", mode=int(mode, 8), version=int(version))
-    sha256, place, size, counts = rest
+        return Entry(path, "folder", mode=int(mode, 8), version=int(rest[0]))
+    sha256, place, digits, counts, version = rest
     key, _, offset = place.rpartition(":") if place else (blob_key(sha256), "", "0")
-    lines, _, characters = counts.partition(":")
-    return Entry(
-        path,
-        "file",
-        sha256,
-        key,
-        int(offset),
-        int(size),
-        int(size),
-        int(lines) if counts else None,
-        int(characters) if counts else None,
-        int(mode, 8),
-        int(version),
-    )
+    size = int(digits)
+    lines = characters = None
+    if counts:
+        lines, characters = map(int, counts.split(":"))
+    return Entry(path, "file", sha256, key, int(offset), size, size, lines, characters, int(mode, 8), int(version))
 
 
 def _position(page: bytes, path: bytes) -> int:
@@ -275,7 +265,7 @@ def apply(manifest: Manifest, changes: Mapping[str, Entry | None], version: int 
     large is split, neighbours that shrank are joined.
     """
     applied = Applied(manifest.table)
-    changes = {path: replace(entry, version=version) if entry else None for path, entry in changes.items()}
+    changes = {path: entry._replace(version=version) if entry else None for path, entry in changes.items()}
     by_page: dict[int, list[str]] = {}
     for path in sorted(changes, key=str.encode):
         by_page.setdefault(manifest.table.index(path.encode()), []).append(path)

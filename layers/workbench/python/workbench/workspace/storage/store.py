@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -211,7 +211,7 @@ class WorkingCopy:
         counts = measure(data)
         entry = Entry(path, "file", digest, blob_key(digest), 0, len(data), len(data), mode=mode)
         if counts:
-            entry = replace(entry, lines=counts[0], characters=counts[1])
+            entry = entry._replace(lines=counts[0], characters=counts[1])
         self.contents[digest] = data
         self.stage(entry)
         return entry
@@ -242,7 +242,7 @@ class WorkingCopy:
         if len(blobs) > PACK_ABOVE_BLOBS:
             packs, places = pack(blobs)
             moved = {
-                path: replace(entry, key=places[entry.sha256][0], offset=places[entry.sha256][1])
+                path: entry._replace(key=places[entry.sha256][0], offset=places[entry.sha256][1])
                 for path, entry in self.staged.items()
                 if entry and entry.sha256 in places
             }
