@@ -353,8 +353,9 @@ def test_a_removal_that_another_one_overtook_leaves_the_record_of_a_collection_m
     assert api("GET", f"/v1/documents?collection={unique}").json["documents"] == made
 
 
-@pytest.mark.parametrize("number", range(1, 8))
-def test_a_removal_that_another_one_overtook_anywhere_leaves_the_index_of_a_collection_made_anew(
+# A removal takes 16 requests.
+@pytest.mark.parametrize("number", range(1, 17))
+def test_a_removal_that_another_one_overtook_anywhere_leaves_a_collection_made_anew_alone(
     api: Any, unique: str, system: LocalSystem, number: int
 ) -> None:
     runtime, name, requests, made = system.runtime, f"{unique}-{number}", [0], []
@@ -367,7 +368,8 @@ def test_a_removal_that_another_one_overtook_anywhere_leaves_the_index_of_a_coll
         requests[0] += 1
         if requests[0] == number:
             runtime.clients.hook = None
-            assert api("DELETE", f"/v1/collections/{name}").status == 200
+            # Its record is gone before the last request.
+            assert api("DELETE", f"/v1/collections/{name}").status in (200, 404)
             made.append(upload(api, b"kept words", owner=unique, collection=name))
 
     runtime.clients.hook = overtaken
@@ -375,7 +377,9 @@ def test_a_removal_that_another_one_overtook_anywhere_leaves_the_index_of_a_coll
         removing.empty_collection(runtime, before, lambda: False)
     finally:
         runtime.clients.hook = None
-    assert len(stored(system, name)["indexes"]) == len(made)
+    assert len(made) == 1, "the removal was over before"
+    assert len(stored(system, name)["indexes"]) == 1
+    assert api("GET", f"/v1/documents?collection={name}").json["documents"] == made
 
 
 # ---------------------------------------------------------------- crashes

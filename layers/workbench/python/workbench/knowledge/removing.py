@@ -15,7 +15,7 @@ from workbench.keys import collection_key, document_key
 from workbench.knowledge import store
 from workbench.knowledge.model import PENDING, READY, REMOVING, Collection, Document
 from workbench.operations import PRESENT, Condition, Item, Update, all_of, delete, update
-from workbench.retrieval import index
+from workbench.retrieval import generations, index
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
 
@@ -134,7 +134,11 @@ def empty_collection(
     With ``keep_records`` the items stay, so that a later pass finds what a late writer left behind this one.
     """
     documents = artifacts = 0
-    for item in store.documents_of(runtime, collection.id):
+    items = store.documents_of(runtime, collection.id)
+    if not generations.is_free_of_others(runtime, collection.id, collection.serial):
+        # Somebody else ended this removal, and these may be the documents of a new collection.
+        return documents, artifacts, False
+    for item in items:
         if over():
             return documents, artifacts, True
         document = DocumentId(collection.id, item["SK"].removeprefix("DOC#"))
@@ -149,7 +153,7 @@ def empty_collection(
         try:
             runtime.table.delete(collection_key(collection.id), _same(collection))
         except ConditionFailed:
-            # Somebody else ended this removal, and the id may be that of a new collection.
+            # As above.
             return documents, artifacts, False
         # A writer of the index that was at work still had the record to publish to.
         index.drop(runtime, collection.id, collection.serial)

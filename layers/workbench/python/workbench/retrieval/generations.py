@@ -68,6 +68,15 @@ def current(runtime: Runtime, collections: Iterable[str]) -> dict[str, Pointer]:
     return {name: pointer for name, pointer in found.items() if pointer}
 
 
+def is_free_of_others(runtime: Runtime, collection: str, serial: str) -> bool:
+    """False when another collection has this id by now than the one with ``serial``. One request.
+
+    Whoever removes the one asks after a listing: what a later one has is not in the list then.
+    """
+    meta = runtime.table.get(collection_key(collection))
+    return meta is None or meta.get("serial") == serial
+
+
 def acquire(runtime: Runtime, collection: str) -> Lease:
     """Become the collection's writer, after the one at work.
 

@@ -22,7 +22,6 @@ from botocore.exceptions import ClientError
 
 from workbench import objects
 from workbench.errors import Conflict, TooLarge, ToolError
-from workbench.keys import collection_key
 from workbench.logs import logger
 from workbench.operations import Item
 from workbench.retrieval import generations, index_file, ranking, rebuilding
@@ -141,13 +140,8 @@ def drop(runtime: Runtime, collection: str, serial: str) -> None:
 
     Those of another one, which was made under the same id since, stay; ``serial`` is this one's.
     """
-
-    def is_over() -> bool:
-        # Asked after the files were listed: those of a collection that is made later are not among them.
-        meta = runtime.table.get(collection_key(collection))
-        return meta is None or meta.get("serial") == serial
-
-    _sweep(runtime, collection, lambda _generation: True, is_over)
+    ours = partial(generations.is_free_of_others, runtime, collection, serial)
+    _sweep(runtime, collection, lambda _generation: True, ours)
 
 
 def search(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAULT_K) -> list[Hit]:
