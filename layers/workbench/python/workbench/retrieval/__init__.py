@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workbench.retrieval.index import IndexRetriever
     from workbench.retrieval.publishing import retrieval_tool
-    from workbench.retrieval.rdf import BadGraph, RdfRetriever
+    from workbench.retrieval.rdf import BadGraph, Limits, RdfRetriever
     from workbench.retrieval.retriever import Doc, Retriever, ScoredDoc
     from workbench.retrieval.tfidf import InMemoryRetriever
 
@@ -17,6 +17,7 @@ __all__ = [
     "Doc",
     "InMemoryRetriever",
     "IndexRetriever",
+    "Limits",
     "RdfRetriever",
     "Retriever",
     "ScoredDoc",
@@ -28,6 +29,7 @@ _HOMES = {
     "Doc": "retriever",
     "InMemoryRetriever": "tfidf",
     "IndexRetriever": "index",
+    "Limits": "rdf",
     "RdfRetriever": "rdf",
     "Retriever": "retriever",
     "ScoredDoc": "retriever",
