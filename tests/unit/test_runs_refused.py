@@ -27,6 +27,8 @@ def says(stderr: str, **changed: Any) -> bool:
         TRACEBACK + "    block = bytearray(2 ** 40)\nMemoryError\n",
         TRACEBACK + "MemoryError: out of room",
         TRACEBACK
+        + "MemoryError\n\nThe above exception was the direct cause of the following exception:\n\nKeyError: 1\n",
+        TRACEBACK
         + "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with shape (1,)\n",
         TRACEBACK + "OSError: [Errno 12] Cannot allocate memory\n",
         TRACEBACK + "OSError: [Errno 12] Cannot allocate memory: 'file'\n\n",
@@ -44,6 +46,8 @@ def test_one_that_aborts_says_so_too() -> None:
         "<--- Last few GCs --->\n\nFATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory\n"
     )
     assert says(heap + "----- Native stack trace -----\n 1: 0x5\n", exitCode=None, signal=6)
+    threads = "#\n# Fatal process out of memory: Failed to reserve virtual memory for CodeRange\n#\n"
+    assert says(threads + "----- Native stack trace -----\n 1: 0x5\n", exitCode=None, signal=5)
     thrown = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
     assert says(thrown, exitCode=None, signal=6)
 
@@ -94,6 +98,14 @@ def test_a_long_error_output_costs_little() -> None:
             "network",
         ),
         (TRACEBACK + "OSError: [Errno 97] Address family not supported by protocol\n", "network"),
+        (
+            TRACEBACK
+            + "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n\n"
+            + "The above exception was the direct cause of the following exception:\n\n"
+            + TRACEBACK
+            + "RuntimeError: no download\n",
+            "network",
+        ),
         ("[TypeError: fetch failed] {\n  [cause]: Error: getaddrinfo EAI_AGAIN example.com\n", "network"),
         ("Error: listen EAFNOSUPPORT: address family not supported 0.0.0.0:8080\n    at a\n", "network"),
         (

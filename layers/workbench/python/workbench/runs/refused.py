@@ -60,18 +60,18 @@ _PACKAGE_ADVICE = (
 )
 
 # Most of these words are also a program's own: a check of its input, a lock that is taken, an error that it printed and
-# went on from. So Python's errors count with their number and as the last line, and where another call gives the same
-# number, only below the call that starts a process. C programs say their name, what they did and then why, and no name
-# of an error is theirs; Node.js names the system call.
-_LAST = r".*\s*\Z"
+# went on from. So Python's errors count with their number, as the last line or where the last one is raised from them,
+# and where another call gives the same number, only below the call that starts a process. C programs say their name,
+# what they did and then why, and no name of an error is theirs; Node.js names the system call.
+_LAST = r".*(?:\s*\Z|\n\nThe above exception was the direct cause of )"
 _C_PROGRAM = r"^(?!(?i:[\w.]*(?:error|exception|warning|info|debug|fatal|critical)\b))[\w./-]+: "
 _SAID = (
     (
         _MEMORY,
-        rf"^(?:[\w.]*MemoryError(?::.*)?\s*\Z|OSError: \[Errno 12\]{_LAST})"
+        rf"^(?:[\w.]*MemoryError(?![^:\n])|OSError: \[Errno 12\]){_LAST}"
         rf"|{_C_PROGRAM}(?:.*: )?(?:Cannot allocate memory|memory exhausted)\s*\Z"
         r"|^RangeError: Array buffer allocation failed$"
-        r"|^FATAL ERROR: .*JavaScript heap out of memory$"
+        r"|^FATAL ERROR: .*JavaScript heap out of memory$|^# Fatal .*out of memory: "
         r"|^  what\(\):  std::bad_alloc$",
     ),
     (
