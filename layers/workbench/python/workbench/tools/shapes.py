@@ -22,8 +22,9 @@ from workbench.tools.arguments import PROBLEMS_NAMED, Problem, decode, nearest, 
 LONGEST_ARRAY = 1_000
 DEEPEST_NESTING = 32
 
-_WHOLE = re.compile(r"\s*([+-]?[0-9]{1,30})(?:\.0*)?\s*")
-_DECIMAL = re.compile(r"\s*[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,4})?\s*")
+# Compiled when first a number comes as text, which most functions never see.
+_WHOLE = r"\s*([+-]?[0-9]{1,30})(?:\.0*)?\s*"
+_DECIMAL = r"\s*[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,4})?\s*"
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class Integer(Shape):
             return value
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
             return notes.convert(at, value, int(value))
-        match = _WHOLE.fullmatch(value) if isinstance(value, str) else None
+        match = re.fullmatch(_WHOLE, value) if isinstance(value, str) else None
         if match:
             return notes.convert(at, value, int(match[1]))
         return notes.refuse(at, "must be a whole number", value)
@@ -117,8 +118,8 @@ class Number(Shape):
             return value
         if type(value) is float and math.isfinite(value):
             return value
-        if isinstance(value, str) and _DECIMAL.fullmatch(value) and math.isfinite(float(value)):
-            whole = _WHOLE.fullmatch(value)
+        if isinstance(value, str) and re.fullmatch(_DECIMAL, value) and math.isfinite(float(value)):
+            whole = re.fullmatch(_WHOLE, value)
             return notes.convert(at, value, int(whole[1]) if whole else float(value))
         finite = "must be a finite number" if type(value) in (int, float) else "must be a number"
         return notes.refuse(at, finite, value)
