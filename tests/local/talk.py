@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote
 
+# How often a run is waited for: a request waits for one for 20 seconds and more.
+REQUESTS = 4
+
 
 class Api(Protocol):
     def __call__(self, method: str, path: str, body: Any = None, headers: Any = None) -> Any: ...
@@ -45,10 +48,14 @@ class Talk:
         return self.api("POST", f"/v1/turns/{self.turn}/tools/{tool}", body, {"X-Turn-Token": self.token})
 
     def call(self, tool: str, *, call: str | None = None, **arguments: Any) -> dict[str, Any]:
-        """The tool answer of one call, whatever its outcome."""
-        answer = self.send(tool, arguments, call=call)
-        assert answer.status == 200, answer.body
-        made: dict[str, Any] = answer.json
+        """The tool answer of one call, whatever its outcome; a run is waited for longer than one request may wait."""
+        call = call or f"call{next(self._calls)}"
+        for _request in range(REQUESTS):
+            answer = self.send(tool, arguments, call=call)
+            assert answer.status == 200, answer.body
+            made: dict[str, Any] = answer.json
+            if made["outcome"] != "running":
+                break
         return made
 
     def ok(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -64,6 +71,14 @@ class Talk:
         assert answer["error"]["code"] == code, answer["error"]
         message: str = answer["error"]["message"]
         return message
+
+    def ended(self, run: str) -> dict[str, Any]:
+        """The run as the API shows it once it is over."""
+        for _request in range(REQUESTS):
+            shown: dict[str, Any] = self.api("GET", f"/v1/runs/{run}?wait=20").json["run"]
+            if shown["answer"] is not None:
+                return shown
+        raise AssertionError(f"the run does not end: {shown}")
 
     def put(self, path: str, data: bytes) -> None:
         """Store raw bytes as a file, past the tools."""

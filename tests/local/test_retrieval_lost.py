@@ -17,6 +17,12 @@ from workbench.retrieval.index_cache import IndexCache
 GAPS = "Some documents could not be searched"
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the machine stands still, the time for a refill is over only where a test says so."""
+    monkeypatch.setattr(rebuilding, "REFILL_SECONDS", 60.0)
+
+
 @pytest.fixture
 def documents(api: Any, unique: str, system: LocalSystem) -> list[str]:
     """The ids of three documents of a collection that has lost its index, seen by functions that start anew."""
@@ -74,11 +80,11 @@ def test_a_removal_brings_the_rest_back(api: Any, unique: str, documents: list[s
 def test_what_takes_longer_goes_on_with_the_next_write(
     api: Any, unique: str, documents: list[str], look: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuilding, "REFILL_SECONDS", 0.0)
-    first = upload(api, b"tapir first", owner=unique, collection=unique)["id"]
-    found, words = look()
+    with monkeypatch.context() as short:
+        short.setattr(rebuilding, "REFILL_SECONDS", 0.0)
+        first = upload(api, b"tapir first", owner=unique, collection=unique)["id"]
+        found, words = look()
     assert found == {first} and GAPS in words
-    monkeypatch.undo()
     second = upload(api, b"tapir second", owner=unique, collection=unique)["id"]
     found, words = look()
     assert found == {*documents, first, second} and GAPS not in words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,10 @@ from local.system import LocalSystem
 from tests.local import changed
 from tests.local.conftest import Api
 from tests.local.talk import Talk, text
+from workbench.clients import counting
+from workbench.http import Request
 from workbench.retrieval.excerpts import EXCERPT_CHARACTERS
+from workbench.tools.path import call_tool
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,10 @@ def test_requests_of_a_warm_call(library: Library, system: LocalSystem) -> None:
     bound = library.upload("Persimmon at work.", collection=library.collection())
     talk = library.talk(bound, user=user)
     passages(talk, "persimmon")
-    sent: list[str] = []
-    with changed.hooked(system, lambda _service, operation: sent.append(operation)):
-        assert len(passages(talk, "persimmon")) == 2
-    assert sent == ["BatchGetItem", "Query", "BatchGetItem", "BatchGetItem", "BatchGetItem", "PutItem"]
+    body = json.dumps({"callId": "warm", "arguments": {"query": "persimmon"}}).encode()
+    request = Request("POST", "", "", {"turn": talk.turn}, {}, {"x-turn-token": talk.token}, body)
+    with counting() as sent:
+        answer = call_tool(system.runtime, "search_docs", request).body
+    assert len(answer["structured"]["passages"]) == 2
+    operations = [operation.removeprefix("dynamodb:") for operation in sent.operations]
+    assert operations == ["BatchGetItem", "Query", "BatchGetItem", "BatchGetItem", "BatchGetItem", "PutItem"]

@@ -248,7 +248,7 @@ def test_a_run_at_work_holds_up_a_completed_turn_and_ends_with_one_that_is_given
     assert refused.json["error"]["details"]["run"] == run and "retry-after" in refused.headers
     ended = finish(talk, outcome)
     assert ended.json["reply"]["parts"] == [{"type": "text", "text": "Done."}]
-    assert api("GET", f"/v1/runs/{run}?wait=20").json["run"]["status"] == "failed"
+    assert talk.ended(run)["status"] == "failed"
     assert talk.files() == {}
     assert finish(talk).json["reply"] == ended.json["reply"]
 
