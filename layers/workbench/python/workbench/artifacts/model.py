@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from workbench.clock import iso
@@ -38,9 +39,7 @@ _KINDS_WITH_SOURCE = frozenset({"document", "web"})
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\Z")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
-# The machine's own table of types is not read: the same name must give the same type everywhere.
-_TYPES = mimetypes.MimeTypes(filenames=())
-for _extension, _type in {
+_TYPES = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
     ".csv": "text/csv",
@@ -54,8 +53,7 @@ for _extension, _type in {
     ".yaml": "application/yaml",
     ".yml": "application/yaml",
     ".parquet": "application/vnd.apache.parquet",
-}.items():
-    _TYPES.add_type(_type, _extension)
+}
 
 
 class BadExport(ToolError):
@@ -246,7 +244,19 @@ def check_media_type(media_type: str) -> str:
 
 def type_of_name(name: str) -> str:
     """The media type that the name's extension stands for."""
-    return _TYPES.guess_type(name, strict=False)[0] or "application/octet-stream"
+    return _known_types().guess_type(name, strict=False)[0] or "application/octet-stream"
+
+
+@cache
+def _known_types() -> mimetypes.MimeTypes:
+    """Python's own types and ours, never the machine's: the same name must give the same type everywhere.
+
+    Made at the first use, because Python reads the machine's for others all the same, which takes longer than the rest.
+    """
+    known = mimetypes.MimeTypes(filenames=())
+    for extension, media_type in _TYPES.items():
+        known.add_type(media_type, extension)
+    return known
 
 
 def type_of_content(name: str | None, media_type: str | None) -> str:
