@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from local.work import Work
 from workbench.errors import ToolError
 from workbench.tools.answer import Answer
 from workbench.tools.contract import tool
@@ -46,6 +47,10 @@ class Behaviour:
 
 
 BEHAVIOUR = Behaviour()
+# The budget, in seconds, of tools that must not run out of it, even when the machine stands still for a while.
+PATIENCE = 30.0
+# The calls of tools that wait, also of those that nobody waits for any more.
+WAITING = Work()
 
 
 @tool(step="write", risk="moderate", budget=0.4)
@@ -54,26 +59,28 @@ def slow_write(turn: Turn) -> Answer:
     return _write(turn)
 
 
-@tool(step="write", risk="moderate", budget=5.0)
+@tool(step="write", risk="moderate", budget=PATIENCE)
 def patient_write(turn: Turn) -> Answer:
     """Write a file, with time to wait."""
     return _write(turn)
 
 
 def _write(turn: Turn) -> Answer:
-    turn.workspace.write("late.txt", b"before the wait")
-    _sleep(turn)
-    turn.workspace.write("late.txt", b"after the wait")
-    BEHAVIOUR.woken.set()
+    with WAITING.piece():
+        turn.workspace.write("late.txt", b"before the wait")
+        _sleep(turn)
+        turn.workspace.write("late.txt", b"after the wait")
+        BEHAVIOUR.woken.set()
     return Answer.of("written")
 
 
 @tool(step="read", budget=0.4)
 def slow_read(turn: Turn) -> Answer:
     """Answer, after a while."""
-    _sleep(turn)
-    turn.seen.saw("a.txt", "0" * 64, [(1, 9)], 0)
-    BEHAVIOUR.woken.set()
+    with WAITING.piece():
+        _sleep(turn)
+        turn.seen.saw("a.txt", "0" * 64, [(1, 9)], 0)
+        BEHAVIOUR.woken.set()
     return Answer.of("read")
 
 
@@ -84,13 +91,13 @@ def _sleep(turn: Turn) -> None:
     BEHAVIOUR.at_work(turn)
 
 
-@tool(step="read", budget=5.0, retries=2)
+@tool(step="read", budget=PATIENCE, retries=2)
 def flaky_read(turn: Turn) -> Answer:
     """Fail as told, then answer."""
     return _flaky(turn)
 
 
-@tool(step="write", budget=5.0)
+@tool(step="write", budget=PATIENCE)
 def flaky_write(turn: Turn) -> Answer:
     """Fail as told, then write."""
     return _flaky(turn)
@@ -107,13 +114,13 @@ def _flaky(turn: Turn) -> Answer:
     return Answer.of("done")
 
 
-@tool(step="read", budget=5.0)
+@tool(step="read", budget=PATIENCE)
 def wordy(turn: Turn) -> Answer:
     """Say what it was told to say."""
     return Answer.of(BEHAVIOUR.text)
 
 
-@tool(step="read", budget=2.0, breaker=3)
+@tool(step="read", budget=PATIENCE, breaker=3)
 def fussy(
     turn: Turn,
     word: Annotated[str, Field(description="Refused unless it is fine.")] = "fine",
@@ -133,7 +140,7 @@ def fussy(
     return Answer.of("fine")
 
 
-@tool(step="read", budget=2.0, breaker=8)
+@tool(step="read", budget=PATIENCE, breaker=8)
 def other_fussy(turn: Turn, word: Annotated[str, Field(description="Refused unless it is fine.")] = "fine") -> Answer:
     """Refuse every word but one, patiently.
 

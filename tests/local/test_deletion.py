@@ -20,7 +20,7 @@ from workbench.artifacts import retention
 from workbench.clients import Clients, counting
 from workbench.clock import ManualClock
 from workbench.conversations import api as conversation_api
-from workbench.conversations import deletion, lifecycle
+from workbench.conversations import deletion, lifecycle, restoring
 from workbench.conversations.conversation import DAY_SECONDS
 from workbench.errors import Conflict, NotFound, RequestError
 from workbench.http import Request, Response
@@ -63,6 +63,12 @@ class Machine:
         self.clock.advance(self.runtime.settings.lease_seconds + 2 * self.runtime.settings.skew_seconds)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore waits for the step that is at work, also on a machine that stands still for a while."""
+    monkeypatch.setattr(restoring, "WAIT_SECONDS", 60.0)
+
+
 @pytest.fixture
 def machine(system: LocalSystem) -> Iterator[Machine]:
     runtime = system.runtime
@@ -89,7 +95,7 @@ def markers(system: LocalSystem, artifact: str) -> int:
 
 def swept(system: LocalSystem, conversation: str) -> None:
     """Wait for the state machine to end."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 90
     while time.monotonic() < until:
         head = system.runtime.table.get((f"C#{conversation}", "HEAD"))
         if head is None or head["status"] == "active" or head.get("swept") == head["deletion"]:
