@@ -42,7 +42,7 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 
 # A client that sends more than it may still gets to read why, as long as it stops within these.
 DRAIN_BYTES = 64 * 1024 * 1024
-DRAIN_SECONDS = 5.0
+DRAIN_SECONDS = 30.0
 IDLE_SECONDS = 65.0
 
 _LENGTH = re.compile(r"\d{1,15}\Z")

@@ -100,9 +100,16 @@ def checks(name: str) -> list[Any]:
     return [check for known, check in CHECKS._items.items() if known not in left_out]
 
 
+class PatientSession(requests.Session):
+    """One that waits longer for an answer than schemathesis would: the machine may be busy."""
+
+    def request(self, *arguments: Any, **named: Any) -> requests.Response:
+        return super().request(*arguments, **(named | {"timeout": 60}))
+
+
 @pytest.fixture(scope="module")
 def session() -> Iterator[requests.Session]:
-    with requests.Session() as opened:
+    with PatientSession() as opened:
         yield opened
 
 
