@@ -100,12 +100,10 @@ _SAID = (
     ),
     (_OPEN_FILES, rf"^OSError: \[Errno 24\]{_LAST}|{_C_PROGRAM}.*: Too many open files$|^Error: EMFILE: "),
 )
-_PATTERNS = tuple((refused, re.compile(pattern, re.MULTILINE)) for refused, pattern in _SAID)
 # A name that is more than a name would speak in our words.
-_NO_PACKAGE = re.compile(
+_NO_PACKAGE = (
     r"^ModuleNotFoundError: No module named '([\w.]{1,80})'\s*\Z"
-    r"|^Error(?: \[\w+\])?: Cannot find (?:module|package) '([\w@][\w@/.-]{0,79})'",
-    re.MULTILINE,
+    r"|^Error(?: \[\w+\])?: Cannot find (?:module|package) '([\w@][\w@/.-]{0,79})'"
 )
 _FILE_SIZE_SIGNAL = 25
 
@@ -117,10 +115,11 @@ def refused(report: Mapping[str, Any]) -> Refused | None:
     if report["signal"] == _FILE_SIZE_SIGNAL:
         return _DISK
     told = report["stderr"][-_WINDOW_CHARACTERS:]
-    for kind, pattern in _PATTERNS:
-        if pattern.search(told):
+    # Compiled when a program failed: no other run waits for that.
+    for kind, pattern in _SAID:
+        if re.search(pattern, told, re.MULTILINE):
             return kind
-    missing = _NO_PACKAGE.search(told)
+    missing = re.search(_NO_PACKAGE, told, re.MULTILINE)
     if missing is None:
         return None
     fact = f"imports `{missing[1] or missing[2]}`, which is not installed, and nothing can be installed here."

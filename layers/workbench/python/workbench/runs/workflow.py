@@ -15,7 +15,7 @@ from workbench.errors import Conflict, NotFound, ToolError, WorkspaceBusy
 from workbench.keys import head_key, run_key
 from workbench.logs import logger
 from workbench.operations import Item, Operation, Update, all_of, update
-from workbench.runs import beginning, effects, ending, inputs, starter, verdict, wording
+from workbench.runs import beginning, effects, ending, starter, verdict, wording
 from workbench.runs.assignment import Assignment
 from workbench.runs.effects import Effects, Pack
 from workbench.runs.items import FINAL, attempt_is, staging_prefix, status_in
@@ -56,6 +56,8 @@ def prepare(runtime: Runtime, record: Item, _event: Mapping[str, Any]) -> None:
     """Stage the inputs that the tool authorised."""
     if not any("ref" in stored for stored in record["inputs"]):
         return
+    from workbench.runs import inputs  # with it come artifacts and documents, which no other step needs
+
     try:
         staged = inputs.stage(runtime, record)
     except inputs.InputsTooLarge as refusal:
