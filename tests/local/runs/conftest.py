@@ -10,7 +10,7 @@ import pytest
 
 from local.system import LocalSystem
 from tests.local.conftest import Api
-from tests.local.runs.following import SETTINGS, Begin
+from tests.local.runs.following import SETTINGS, Begin, final
 from tests.local.runs.sandbox import Launcher, Sandbox
 from tests.local.talk import Talk
 
@@ -54,4 +54,4 @@ def sandbox(begin: Begin, launcher: Launcher, api: Api) -> Iterator[Sandbox]:
     started = launcher.next(api).claimed()
     yield started
     started.task.end()
-    answer.result(timeout=30)
+    final(answer)

@@ -20,7 +20,7 @@ from workbench.clients import Clients
 from workbench.runs import workflow
 
 PACK_BYTES = 4 * 1024 * 1024
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 class Task:

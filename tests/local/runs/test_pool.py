@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +17,7 @@ from tests.local.runs.sandbox import PATIENCE_SECONDS, Killed, Launcher, Sandbox
 from tests.local.runs.waiting import Asking, Pool, tuned
 from tests.local.talk import Talk, text
 from workbench.clients import counting
+from workbench.clock import ManualClock
 from workbench.keys import run_key, sandbox_key
 from workbench.runs import assignment, idling, keeper, pool, sandbox_route, task_stopped, workflow
 from workbench.table import ConditionFailed
@@ -23,7 +25,9 @@ from workbench.workspace.storage import head as lease
 
 # A run watches a warm sandbox for so long that only other news makes it take another, unless it is in a hurry.
 WARM = {"warm_sandboxes": 1, "warm_sandboxes_most": 3, "warm_claim_seconds": PATIENCE_SECONDS}
-HURRY_SECONDS = 1.5
+HURRY_SECONDS = 0.5
+
+Hurry = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +37,11 @@ def system(alone: None, launcher: Launcher) -> Iterator[LocalSystem]:
 
 
 @pytest.fixture
-def warm(system: LocalSystem, launcher: Launcher, api: Api) -> Iterator[Pool]:
+def warm(system: LocalSystem, launcher: Launcher, api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     """A pool that keeps one sandbox waiting; it has none yet."""
     made = Pool(system, launcher, api)
+    # What one test wants is wanted in one window, whatever the time is.
+    monkeypatch.setattr(pool, "WINDOW_SECONDS", 10**7)
     with tuned(system, **WARM):
         yield made
     made.empty()
@@ -43,10 +49,27 @@ def warm(system: LocalSystem, launcher: Launcher, api: Api) -> Iterator[Pool]:
 
 
 @pytest.fixture
-def hurried(system: LocalSystem, warm: Pool) -> Iterator[None]:
-    """A run soon gives up a warm sandbox that does not claim it."""
-    with tuned(system, **WARM | {"warm_claim_seconds": HURRY_SECONDS}):
-        yield
+def hurry(system: LocalSystem, warm: Pool, monkeypatch: pytest.MonkeyPatch) -> Hurry:
+    """``hurry(sandbox, once)``: a run soon stops watching this sandbox, but not before ``once()`` holds."""
+    given: dict[str, Callable[[], bool]] = {}
+    watch = assignment.Assignment._is_claimed
+
+    def watched(self: assignment.Assignment, sandbox: str) -> bool:
+        patient = self._runtime
+        if sandbox in given:
+            until(system, given[sandbox])
+            self._runtime = copy.copy(patient)
+            self._runtime.settings = patient.settings.model_copy(update={"warm_claim_seconds": HURRY_SECONDS})
+        try:
+            return watch(self, sandbox)
+        finally:
+            self._runtime = patient
+
+    def hurry(sandbox: Sandbox, once: Callable[[], bool] = lambda: True) -> None:
+        given[sandbox.id] = once
+
+    monkeypatch.setattr(assignment.Assignment, "_is_claimed", watched)
+    return hurry
 
 
 def record(system: LocalSystem, talk: Talk) -> dict[str, Any]:
@@ -84,7 +107,7 @@ def test_a_run_gets_a_sandbox_that_waits_and_the_pool_another(system: LocalSyste
     assert warm.kept() == [second.sandbox.id]
 
 
-def test_a_sandbox_serves_one_run(warm: Pool, hurried: None, begin: Begin, api: Api) -> None:
+def test_a_sandbox_serves_one_run(warm: Pool, hurry: Hurry, begin: Begin, api: Api) -> None:
     warm.keep()
     first = warm.waiting()
     answer = begin()
@@ -93,7 +116,7 @@ def test_a_sandbox_serves_one_run(warm: Pool, hurried: None, begin: Begin, api: 
     final(answer)
     assert first.sandbox.claim()[1] == {"status": "leave"}
     # The next run finds its successor, which does not ask, and a cold one after that: never the first again.
-    warm.deaf()
+    hurry(warm.deaf())
     answer = begin("next")
     warm.cold().claimed().finish(stdout="cold")
     assert final(answer)["structured"]["stdout"] == "cold"
@@ -221,10 +244,11 @@ def test_a_question_that_was_held_through_the_assignment_claims_nothing(
 
 
 def test_a_run_waits_for_whoever_writes_with_the_sandbox_it_has(
-    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, launcher: Launcher
+    system: LocalSystem, warm: Pool, hurry: Hurry, talk: Talk, begin: Begin, launcher: Launcher
 ) -> None:
     warm.keep()
     first = warm.waiting()
+    hurry(first.sandbox, lambda: "busy" in record(system, talk))
     writing = lease.acquire(system.runtime, talk.conversation, owner="other", purpose="restore")
     answer = begin()
     until(system, lambda: left_to_itself(record(system, talk)))
@@ -241,11 +265,12 @@ def test_a_run_waits_for_whoever_writes_with_the_sandbox_it_has(
 
 
 def test_one_that_does_not_claim_in_time_is_replaced_by_another_warm_one(
-    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, monkeypatch: pytest.MonkeyPatch
+    system: LocalSystem, warm: Pool, hurry: Hurry, talk: Talk, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tuned(system, warm_sandboxes=2):
         warm.keep()
     deaf, good = warm.deaf(), warm.waiting()
+    hurry(deaf)
     monkeypatch.setattr(
         "workbench.runs.assignment.random.shuffle", lambda slots: slots.sort(key=lambda slot: slot.sandbox != deaf.id)
     )
@@ -260,10 +285,11 @@ def test_one_that_does_not_claim_in_time_is_replaced_by_another_warm_one(
 
 
 def test_with_no_other_warm_one_a_cold_one_is_started(
-    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin
+    system: LocalSystem, warm: Pool, hurry: Hurry, talk: Talk, begin: Begin
 ) -> None:
     warm.keep()
     deaf = warm.deaf()
+    hurry(deaf)
     answer = begin()
     cold = warm.cold()
     assert record(system, talk)["awaited"] == cold.id
@@ -328,10 +354,11 @@ def test_a_claim_that_is_under_way_when_another_sandbox_gets_the_run_is_refused(
 
 
 def test_a_claim_that_takes_long_is_let_be(
-    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, slow: SlowClaim
+    system: LocalSystem, warm: Pool, hurry: Hurry, talk: Talk, begin: Begin, slow: SlowClaim
 ) -> None:
     warm.keep()
     first = warm.deaf()
+    hurry(first, slow.reached.is_set)
     answer = begin()
     warm.until(first, "assigned")
     late = slow.send(first)
@@ -375,10 +402,11 @@ def test_one_that_is_killed_right_after_it_was_given_a_run_is_replaced_at_once(
 
 
 def test_one_that_dies_while_the_workspace_is_busy_loses_the_run_and_says_so(
-    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin
+    system: LocalSystem, warm: Pool, hurry: Hurry, talk: Talk, begin: Begin
 ) -> None:
     warm.keep()
     first = warm.waiting()
+    hurry(first.sandbox, lambda: "busy" in record(system, talk))
     writing = lease.acquire(system.runtime, talk.conversation, owner="other", purpose="restore")
     answer = begin()
     until(system, lambda: left_to_itself(record(system, talk)))
@@ -425,10 +453,11 @@ def test_news_of_an_end_changes_a_sandbox_once(warm: Pool, begin: Begin) -> None
 
 @pytest.mark.parametrize("requests", range(5))
 def test_an_assignment_killed_between_any_two_requests_is_made_again(
-    system: LocalSystem, warm: Pool, hurried: None, talk: Talk, begin: Begin, requests: int
+    system: LocalSystem, warm: Pool, hurry: Hurry, talk: Talk, begin: Begin, requests: int
 ) -> None:
     warm.keep()
     first = warm.deaf()
+    hurry(first)
     with held("claim") as claim:
         answer = begin()
         claim.wait()
@@ -584,6 +613,7 @@ def test_a_deployment_without_room_for_tasks_pauses_and_says_why_to_runs(
     assert (made["error"]["code"], made["error"]["retryable"]) == ("SANDBOX_UNAVAILABLE", True)
     assert "Capacity is unavailable" in text(made)
     free(system, talk)
+    warm.settle()
     warm.change_slot(0, startedAt=system.runtime.clock.now() - 61)
     launcher.refuse = "Capacity is unavailable at this time"
     warm.keep()
@@ -701,15 +731,18 @@ def test_what_waiting_costs_in_requests(system: LocalSystem, warm: Pool, monkeyp
     warm.keep()
     sandbox = warm.started()
     monkeypatch.setattr(idling, "HOLD_SECONDS", 3.5 * idling.LOOK_SECONDS)
+    # On a clock of its own: how many looks there are must not depend on how long each of them takes.
+    runtime = copy.copy(system.runtime)
+    runtime.clock = ManualClock(system.runtime.clock.now())
     with counting() as waiting:
-        answer = sandbox_route.OPERATIONS["claim"](system.runtime, sandbox.claiming)
+        answer = sandbox_route.OPERATIONS["claim"](runtime, sandbox.claiming)
     assert answer == {"status": "wait"}
     # The first time its start secret is exchanged.
     assert waiting.operations[:3] == ["dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:UpdateItem"]
     # One read for each look and nothing else, however long it lasts.
     assert waiting.operations[3:] == ["dynamodb:GetItem"] * 3
     with counting() as again:
-        assert sandbox_route.OPERATIONS["claim"](system.runtime, sandbox.claiming) == {"status": "wait"}
+        assert sandbox_route.OPERATIONS["claim"](runtime, sandbox.claiming) == {"status": "wait"}
     assert again.operations == ["dynamodb:GetItem", "dynamodb:UpdateItem", *["dynamodb:GetItem"] * 3]
 
 

@@ -12,6 +12,7 @@ from local.system import LocalSystem
 from tests.local.conftest import Api
 from tests.local.runs.following import Begin, final, free, settled_admission
 from tests.local.runs.sandbox import PATIENCE_SECONDS, Launcher, Sandbox, held
+from tests.local.runs.waiting import tuned
 from tests.local.talk import Talk, text
 from workbench.keys import run_key
 from workbench.operations import Update
@@ -21,17 +22,18 @@ from workbench.workspace.storage import head as lease
 
 
 def test_a_short_writer_waits_for_the_run_and_then_writes(
-    talk: Talk, sandbox: Sandbox, threads: ThreadPoolExecutor
+    system: LocalSystem, talk: Talk, sandbox: Sandbox, threads: ThreadPoolExecutor
 ) -> None:
     path = f"/v1/conversations/{talk.conversation}/file?path=other.txt"
     refused = talk.api("PUT", path, b"x")
     assert refused.status == 429
     assert int(refused.headers["retry-after"]) >= 1
     assert "run_code" in refused.json["error"]["message"]
-    writing = threads.submit(talk.api, "PUT", path, b"patient")
-    sandbox.file("mine.txt", b"run")
-    sandbox.finish()
-    assert writing.result(timeout=30).status == 200
+    with tuned(system, busy_wait_seconds=PATIENCE_SECONDS):
+        writing = threads.submit(talk.api, "PUT", path, b"patient")
+        sandbox.file("mine.txt", b"run")
+        sandbox.finish()
+        assert writing.result(timeout=PATIENCE_SECONDS).status == 200
     assert talk.files() == {"mine.txt": b"run", "other.txt": b"patient"}
 
 
@@ -45,7 +47,7 @@ def test_a_run_waits_for_whoever_writes(
     while "busy" not in (system.runtime.table.get(run_key(f"run_{talk.turn}.run")) or {}):
         system.runtime.clock.sleep(0.02)
     lease.release(system.runtime, talk.conversation, writing.fence)
-    claiming.result(timeout=30).finish()
+    claiming.result(timeout=PATIENCE_SECONDS).finish()
     assert final(answer)["outcome"] == "ok"
 
 
@@ -53,16 +55,17 @@ def test_a_run_that_never_gets_the_workspace_is_busy_and_may_be_sent_again(
     system: LocalSystem, talk: Talk, begin: Begin, launcher: Launcher, api: Api, threads: ThreadPoolExecutor
 ) -> None:
     writing = lease.acquire(system.runtime, talk.conversation, owner="other", purpose="restore")
-    answer = begin("again", "print(1)")
-    claiming = threads.submit(launcher.next(api).claim)
-    made = final(answer)
+    with tuned(system, claim_seconds=5):
+        answer = begin("again", "print(1)")
+        claiming = threads.submit(launcher.next(api).claim)
+        made = final(answer)
     assert (made["error"]["code"], made["error"]["details"]["retryAfterSeconds"]) == ("workspace_busy", 5)
-    assert claiming.result(timeout=30)[1] == {"status": "leave"}
+    assert claiming.result(timeout=PATIENCE_SECONDS)[1] == {"status": "leave"}
     lease.release(system.runtime, talk.conversation, writing.fence)
     answer = begin("again", "print(1)")
     launcher.next(api).claimed().finish()
     assert final(answer)["outcome"] == "ok"
-    assert begin("again", "print(1)").result(timeout=30) == final(answer)
+    assert begin("again", "print(1)").result(timeout=PATIENCE_SECONDS) == final(answer)
 
 
 def test_a_conversation_runs_one_program_at_a_time(

@@ -113,14 +113,23 @@ class Pool:
 
     def empty(self) -> None:
         """Forget everything, as a new deployment; whoever waits leaves."""
-        for thread in threading.enumerate():
-            # The keeper that a run has woken works on after the run has ended.
-            if thread.name == f"lambda {keeper.FUNCTION}":
-                thread.join(PATIENCE_SECONDS)
+        self.settle()
         for slot in self.slots():
             self.table.update(sandbox_key(slot.sandbox), Update().set("state", "gone"))
             self.table.delete(pool.slot_key(slot.number))
         self.table.delete(pool.demand_key())
+
+    def settle(self) -> None:
+        """Wait for the runs' workflows and the keepers that they have woken: both work on after a run's answer."""
+        runtime = self._system.runtime
+        workflows = {"stateMachineArn": runtime.settings.run_state_machine, "statusFilter": "RUNNING"}
+        deadline = runtime.clock.monotonic() + PATIENCE_SECONDS
+        while runtime.clients.stepfunctions.list_executions(**workflows)["executions"]:
+            assert runtime.clock.monotonic() < deadline, "a run's workflow does not end"
+            runtime.clock.sleep(0.01)
+        for thread in threading.enumerate():
+            if thread.name == f"lambda {keeper.FUNCTION}":
+                thread.join(PATIENCE_SECONDS)
 
 
 @contextmanager
