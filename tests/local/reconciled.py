@@ -65,7 +65,7 @@ def found(state: dict[str, Any], *numbers: str) -> dict[str, int]:
 
 def wait_for_deletions(system: LocalSystem) -> None:
     runtime = system.runtime
-    machine, until = runtime.settings.delete_state_machine, time.monotonic() + 60
+    machine, until = runtime.settings.delete_state_machine, time.monotonic() + 120
     while runtime.clients.stepfunctions.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
         assert time.monotonic() < until, "a deletion does not end"
         time.sleep(0.02)

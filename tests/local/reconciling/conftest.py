@@ -14,7 +14,8 @@ from tests.local.reconciled import ShiftedClock, shifted
 @pytest.fixture(scope="module")
 def world(alone: None) -> Iterator[LocalSystem]:
     """A system whose buckets hold nothing but what the module's tests put there."""
-    with LocalSystem().start(sandbox="off", settings={"lease_seconds": 9.0}) as system:
+    # A slice of a deletion may take a third of a lease: long enough for a machine that stands still on the way.
+    with LocalSystem().start(sandbox="off", settings={"lease_seconds": 60.0}) as system:
         yield system
 
 

@@ -44,7 +44,7 @@ def over(api: Api, body: Any) -> Any:
     assert begun.status == 202, begun.body
     made = begun.json["reconciliation"]
     assert made.keys() == {"id", "status", "dryRun"} and made["status"] == "running"
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         answer = api("GET", f"/v1/reconciliations/{made['id']}")
         assert answer.status == 200, answer.body

@@ -473,7 +473,7 @@ def test_the_state_machine_goes_on_until_everything_was_looked_at(
         if one["name"] == "workbench-reconcile"
     ]
     execution = steps.start_execution(stateMachineArn=machine, input=json.dumps({"dryRun": False}))["executionArn"]
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while (ended := steps.describe_execution(executionArn=execution))["status"] == "RUNNING":
         assert time.monotonic() < until
         time.sleep(0.05)
