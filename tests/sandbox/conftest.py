@@ -30,8 +30,8 @@ SUPERVISOR = Path(__file__).resolve().parents[2] / "sandbox_container"
 SHARED_FOLDERS = ("/tmp", "/dev/shm", "/var/tmp")
 ALL_RUNGS = ("process", "local", "bundle")
 # Starting, probing, claiming, reading back and reporting, on a busy machine.
-GRACE_SECONDS = 20.0
-WAIT_SECONDS = 60.0
+GRACE_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 # A disk of its own for the working directory, as the task definition gives it; everything else is the machine's.
 ON_A_MEMORY_DISK = 'mount -t tmpfs -o size=160m,nr_inodes=30000,mode=755 sandbox "$WORKBENCH_ROOT" && exec "$0" "$@"'
 

@@ -166,7 +166,7 @@ class RouteServer:
         inputs: Files | None = None,
         skills: Files | None = None,
         modes: Mapping[str, int] | None = None,
-        seconds: float = 20,
+        seconds: float = 60,
         environment: Mapping[str, str] | None = None,
         heartbeat: float = 5,
         stop_at_beat: int | None = None,

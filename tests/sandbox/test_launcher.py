@@ -197,7 +197,7 @@ print(json.dumps(found))
     ran = subprocess.run(
         ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", str(payload.base), "-B", "-c", AS_STRANGER,
          *map(str, (payload.folder, payload.interpreter, payload.node, payload.base)), payload.version],
-        input=json.dumps(jobs), capture_output=True, text=True, cwd=readable_copy, env={"PATH": "/usr/bin:/bin"}, timeout=60,
+        input=json.dumps(jobs), capture_output=True, text=True, cwd=readable_copy, env={"PATH": "/usr/bin:/bin"}, timeout=300,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     outcomes = json.loads(ran.stdout)

@@ -36,11 +36,11 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def backend(root: Path, monkeypatch: pytest.MonkeyPatch) -> SandboxBackend:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
-    return create_sandbox_backend(root, timeout_ms=20_000)
+    return create_sandbox_backend(root, timeout_ms=60_000)
 
 
 def limited(root: Path, **settings: Any) -> SandboxBackend:
-    return create_sandbox_backend(root, timeout_ms=20_000, settings=Settings.model_validate(settings))
+    return create_sandbox_backend(root, timeout_ms=60_000, settings=Settings.model_validate(settings))
 
 
 def tree(root: Path) -> dict[str, bytes | None]:
@@ -210,7 +210,7 @@ def test_the_caps_are_the_backends_own(root: Path) -> None:
 def test_a_flood_without_newlines_is_stopped(backend: SandboxBackend) -> None:
     began = time.monotonic()
     error = failed("SANDBOX_OUTPUT_TOO_LARGE", backend, "cat /dev/zero & cat /dev/zero >&2")
-    assert time.monotonic() - began < 20 and len(error.message) < 20_000
+    assert time.monotonic() - began < 60 and len(error.message) < 20_000
 
 
 def test_a_spill_never_goes_through_a_link(backend: SandboxBackend, root: Path, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_past_the_time_limit_everything_is_killed_and_changes_are_kept(root: Pat
         backend,
         "echo before > a.txt; trap '' TERM; (setsid sleep 600 &) ; echo said; while :; do :; done",
     )
-    assert error.retryable and "1.5 s" in error.message and time.monotonic() - began < 20
+    assert error.retryable and "1.5 s" in error.message and time.monotonic() - began < 60
     assert error.details["created"] == ["a.txt"] and error.details["stdout"] == "said\n"
     assert (root / "a.txt").read_text() == "before\n"
 
@@ -248,7 +248,7 @@ def test_memory_disk_and_processes_have_limits(root: Path) -> None:
     failed("SANDBOX_DISK", backend, "for n in $(seq 40); do head -c 4000000 /dev/zero > big-$n; done; sleep 5")
     assert tree(root) == {} or all(path.startswith("big-") for path in tree(root))
     answer = backend.execute("for n in $(seq 200); do sleep 30 & done; echo on")
-    assert answer.structured["seconds"] < 15
+    assert answer.structured["seconds"] < 28
 
 
 def test_a_fork_bomb_ends_with_its_command(root: Path) -> None:
@@ -399,20 +399,19 @@ def test_a_directory_too_large_for_a_sandbox_runs_nothing(root: Path) -> None:
 
 
 def test_what_somebody_else_changed_meanwhile_stays_and_is_named(backend: SandboxBackend, root: Path) -> None:
-    """The command says when it has begun; then everything changes under it."""
+    """Everything changes under it between the look at the directory and the command."""
     for name in ("both", "theirs", "mine", "deleted-here", "deleted-there", "same"):
         (root / name).write_text("old\n")
     (root / "folder").mkdir()
     (root / "folder/x").write_text("x")
     original = launcher.start_sandbox
-    started = threading.Event()
 
     def start(*arguments: Any, **named: Any) -> Any:
-        started.set()  # the snapshot is taken, the command has not reported
+        other.start()  # the snapshot is taken, the command has not reported
+        other.join()
         return original(*arguments, **named)
 
     def interfere() -> None:
-        started.wait(30)
         (root / "both").write_text("newer\n")
         (root / "theirs").write_text("newer\n")
         (root / "deleted-there").unlink()
@@ -423,14 +422,12 @@ def test_what_somebody_else_changed_meanwhile_stays_and_is_named(backend: Sandbo
         backend.write_file("from-a-tool.txt", "not locked out\n")
 
     other = threading.Thread(target=interfere)
-    other.start()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(launcher, "start_sandbox", start)
         answer = backend.execute(
-            "sleep 2; for f in both mine created; do echo command > $f; done; rm deleted-here; echo x >> deleted-there; "
+            "for f in both mine created; do echo command > $f; done; rm deleted-here; echo x >> deleted-there; "
             "echo agreed > same; rm -r folder; echo f > folder"
         )
-    other.join()
     assert {one["path"] for one in answer.structured["conflicts"]} == {
         "both",
         "created",

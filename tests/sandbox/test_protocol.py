@@ -16,7 +16,7 @@ from sandbox_container import reap
 from tests.sandbox.conftest import Sandbox
 from tests.sandbox.route_server import Answer, RouteServer, packed
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 OPERATIONS = ("claim", "input", "output", "report")
 
 Body = dict[str, Any]
@@ -144,16 +144,29 @@ def test_files_that_share_their_bytes_in_the_stream_are_all_laid_out(sandbox: Sa
 def test_stop_ends_the_program_and_keeps_what_it_did(sandbox: Sandbox) -> None:
     run = sandbox.run("open('workspace/x', 'w').write('1')\nimport time; time.sleep(60)", heartbeat=0.2, stop_at_beat=2)
     assert (run.report["outcome"], run.report["exitCode"]) == ("stopped", None)
-    assert run.report["seconds"] < 10
+    assert run.report["seconds"] < 50
     assert run.workspace() == {"x": b"1"}
 
 
 def test_beats_come_while_the_program_runs_and_survive_faults(sandbox: Sandbox, route: RouteServer) -> None:
-    route.fault = lambda body, count: (500, {}) if body["op"] == "heartbeat" and count in (1, 2) else None
-    run = sandbox.run("import time\nfor n in range(8): print(n, flush=True); time.sleep(0.2)", heartbeat=0.2)
-    assert len(run.beats) >= 2
-    assert run.beats[-1]["stdout"].startswith("0\n1\n")
-    assert run.report["outcome"] == "finished"
+    """However slowly they come: the program ends when they have shown what it printed."""
+    shown: list[str] = []
+
+    def answer(body: Body, count: int) -> Answer | None:
+        if body["op"] != "heartbeat":
+            return None
+        if count in (1, 2):
+            return 500, {}
+        shown.append(body["stdout"])
+        return 200, {"do": "stop" if len(shown) >= 2 and shown[-1] == "0\n1\n" else "continue"}
+
+    route.fault = answer
+    run = sandbox.run(
+        "import time\nfor n in range(2): print(n, flush=True); time.sleep(0.2)\ntime.sleep(60)", heartbeat=0.2
+    )
+    assert len(shown) >= 2
+    assert shown[-1] == "0\n1\n"
+    assert run.report["outcome"] == "stopped"
 
 
 @pytest.mark.parametrize("status", [409, 401])
