@@ -17,7 +17,7 @@ import pytest
 
 from tests.contract.protocol import FileBackend
 
-SECONDS = 5.0
+SECONDS = 60.0
 
 
 def refused(work: Callable[..., Any], *arguments: Any) -> str:

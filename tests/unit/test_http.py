@@ -16,10 +16,11 @@ def body(data: bytes) -> Request:
 
 def test_a_string_that_never_ends_costs_no_more_than_its_length() -> None:
     escaped_quotes = b"[" * (NESTED_LEVELS + 1) + b'"' + b'\\"' * 40_000
-    began = time.monotonic()
+    # This thread's processor time: a busy machine may let it stand still.
+    began = time.thread_time()
     with pytest.raises(InvalidRequest):
         body(escaped_quotes).json()
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_brackets_in_strings_are_no_levels_and_those_outside_are() -> None:

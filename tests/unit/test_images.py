@@ -1,9 +1,9 @@
 """Pictures for a model: judged by bytes, upright, faithful, small, and refused in words when they cannot be shown."""
 
-import resource
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from io import BytesIO
 from pathlib import Path
@@ -409,9 +409,10 @@ def test_case_92_ten_thousand_frames_cost_no_more_than_two():
     frame = encoded(Image.new("P", (20, 20), 1), "GIF")
     start = frame.index(b"\x2c", 13)
     data = frame[:start] + frame[start:-1] * 10_000 + b";"
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    # This thread's alone: others of the process may be at work.
+    before = time.thread_time()
     picture = prepare(data, "a.gif", sniff(data))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 1
+    assert time.thread_time() - before < 1
     assert "animation" in picture.describe("a.gif")
 
 
