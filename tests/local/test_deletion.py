@@ -63,7 +63,7 @@ class Machine:
         self.clock.advance(self.runtime.settings.lease_seconds + 2 * self.runtime.settings.skew_seconds)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore waits for the step that is at work, also on a machine that stands still for a while."""
     monkeypatch.setattr(restoring, "WAIT_SECONDS", 60.0)
@@ -203,7 +203,7 @@ def test_a_deleted_conversation_is_refused_everywhere_at_once(api: Any, unique: 
 
 
 def test_the_state_machine_removes_everything_and_a_restore_brings_the_artifacts_back(
-    api: Any, unique: str, system: LocalSystem
+    api: Any, unique: str, system: LocalSystem, patient: None
 ) -> None:
     before = lived(api, unique)
     for _round in range(2):
@@ -223,7 +223,9 @@ def test_the_state_machine_removes_everything_and_a_restore_brings_the_artifacts
         assert api("POST", f"/v1/turns/{before.talk.turn}/finish", {"outcome": "completed"}).status == 200
 
 
-def test_a_restore_right_behind_the_deletion_wins_or_waits(api: Any, unique: str, system: LocalSystem) -> None:
+def test_a_restore_right_behind_the_deletion_wins_or_waits(
+    api: Any, unique: str, system: LocalSystem, patient: None
+) -> None:
     before = lived(api, unique)
     api("DELETE", CONVERSATION.format(unique))
     restored = api("POST", CONVERSATION.format(unique) + "/restore")
@@ -257,7 +259,7 @@ def test_a_write_in_flight_cannot_commit(api: Any, unique: str, system: LocalSys
     assert talk.send("calculate", {"expressions": ["1"]}).status == 409
 
 
-def test_a_run_at_work_ends_with_its_conversation(api: Any, unique: str, system: LocalSystem) -> None:
+def test_a_run_at_work_ends_with_its_conversation(api: Any, unique: str, system: LocalSystem, patient: None) -> None:
     talk = Talk.open(api, unique)
     program = "import time\nopen('workspace/a.txt', 'w').write('1')\ntime.sleep(600)"
     started = talk.send("run_code", {"code": program, "timeoutSeconds": 900}, wait=0).json
