@@ -135,6 +135,17 @@ def test_every_route_is_described() -> None:
     assert {route.key for route in ROUTES} == set(ROUTES_DESCRIBED)
 
 
+def test_a_path_with_an_id_may_be_no_route() -> None:
+    """With an encoded slash or question mark in it, the gateway sees another path."""
+    without = [
+        f"{method} {path}"
+        for path, methods in DOCUMENT["paths"].items()
+        for method, operation in methods.items()
+        if "{" in path and "404" not in operation["responses"]
+    ]
+    assert without == []
+
+
 def test_the_arguments_of_a_tool_are_those_it_publishes() -> None:
     body = DOCUMENT["paths"][f"{TOOL_PATH}convert_units"]["post"]["requestBody"]["content"]["application/json"]
     arguments, text = body["schema"]["properties"]["arguments"]["anyOf"]

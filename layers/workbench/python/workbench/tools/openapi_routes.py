@@ -310,7 +310,7 @@ ROUTES_DESCRIBED: dict[str, Described] = {
         "Publish a prompt",
         record({"prompt": named("Prompt"), "created": FLAG}),
         body=record({"template": TEXT}, {"version": or_null(SEMVER)}),
-        failures=(409,),
+        failures=(404, 409),
     ),
     "GET /v1/prompts": Described(
         "List the prompts",
@@ -419,12 +419,14 @@ ROUTES_DESCRIBED: dict[str, Described] = {
     "GET /v1/people/{user}": Described(
         "Count what is a person's",
         record({"person": record({"user": TEXT, "erasing": FLAG, "counts": ANYTHING})}),
+        failures=(404,),
     ),
     "POST /v1/people/{user}/erase": Described(
         "Erase everything of a person",
         record({"erasure": named("Erasure")}),
         202,
         query=(Query("wait", NUMBER, "Seconds to wait for the end before answering; 15 when left out, and at most."),),
+        failures=(404,),
     ),
     "GET /v1/people/{user}/erase": Described(
         "Show how far an erasure is", record({"erasure": named("Erasure")}), failures=(404,)
