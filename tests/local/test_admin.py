@@ -17,6 +17,7 @@ from local.admin import client, download, show
 from local.admin.client import AdminError, Answer, Deployment
 from local.cli import main
 from local.system import LocalSystem
+from tests.local.reconciled import wait_for_deletions
 from tests.local.talk import Talk
 from tests.local.uploaded import upload
 
@@ -77,7 +78,9 @@ def test_conversations_are_listed_and_shown(command: Command, talk: Talk, unique
     assert command.json("admin", "conversations", "show", unique)["artifacts"][0]["id"] == artifact
 
 
-def test_deleting_is_shown_asked_and_done(command: Command, talk: Talk, api: Any, unique: str) -> None:
+def test_deleting_is_shown_asked_and_done(
+    command: Command, talk: Talk, api: Any, unique: str, system: LocalSystem
+) -> None:
     talk.put("a.txt", b"12345")
     export(talk, content="four")
     dry = command("admin", "conversations", "delete", unique, "--dry-run")
@@ -87,6 +90,8 @@ def test_deleting_is_shown_asked_and_done(command: Command, talk: Talk, api: Any
     assert "is deleted" in command("admin", "conversations", "delete", unique, "--yes")
     assert status(api, unique) == "deleted"
     assert "nothing would happen" in command("admin", "conversations", "delete", unique, "--dry-run")
+    # A restore is told to come again when a step of the deletion outlasts its waiting.
+    wait_for_deletions(system)
     assert "would come back" in command("admin", "conversations", "restore", unique, "--dry-run")
     assert "is back" in command("admin", "conversations", "restore", unique)
     assert status(api, unique) == "active"
