@@ -16,7 +16,13 @@ from workbench.javascript.evaluator import CHARACTERS, SECONDS, Evaluator, Evalu
 # ruff: noqa: E501
 
 # Ending a child, starting the next, on a busy machine.
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that takes long to start, because the machine is busy, is no failure here."""
+    monkeypatch.setattr(module, "_START_SECONDS", 60.0)
 
 
 @pytest.fixture(scope="module")
@@ -437,7 +443,7 @@ def test_every_child_is_ended_and_reaped(evaluator: Evaluator) -> None:
         ("import os\nos.write(1, b'[\"ready\"]\\n\\xff\\xfe\\n')", "died"),
         ("import os, time\nos.write(1, b'[\"ready\"]\\n')\ntime.sleep(60)", "timeout"),
         ("import os, sys\nos.write(1, b'[\"ready\"]\\n'); sys.stdin.buffer.read()", "died"),
-        ("import os\nos.write(1, b'[\"ready\"]\\n[\"value\", \"string\", \"' + b'x' * 9000 + b'\", false]\\n')", "value"),
+        ("import os, time\nos.write(1, b'[\"ready\"]\\n[\"value\", \"string\", \"' + b'x' * 9000 + b'\", false]\\n')\ntime.sleep(60)", "value"),
     ],
     ids=["no message", "nesting", "unknown type", "endless line", "endless lines", "no text", "silence", "end", "long"],
 )  # fmt: skip
@@ -446,6 +452,9 @@ def test_whatever_a_child_that_was_taken_over_says_is_checked_and_bounded(
 ) -> None:
     (tmp_path / "child.py").write_text(script)
     monkeypatch.setattr(module, "_HERE", tmp_path)
+    if ended != "timeout":
+        # On a busy machine it takes a while to say too much.
+        monkeypatch.setattr(module, "SECONDS", 60.0)
     evaluator = Evaluator()
     try:
         outcome = evaluator.evaluate("1")
