@@ -43,8 +43,11 @@ def settle(runtime: Runtime, run: str, kind: Kind, facts: dict[str, Any], also: 
 def act_on(runtime: Runtime, record: Item) -> None:
     """Complete the token that the workflow waits with, as the verdict says; nothing when no token is stored yet."""
     verdict = record["verdict"]
-    # A claimed run's Claim state was completed by the claim itself.
-    token = record.get("runToken") if "sandbox" in record else record.get("claimToken")
+    if "sandbox" in record and "runToken" not in record:
+        # A claim that died before its last word left the workflow waiting for it; the next state finds the verdict.
+        succeed(runtime, record["claimToken"])
+        return
+    token = record["runToken"] if "sandbox" in record else record.get("claimToken")
     if token is None:
         return
     if verdict["kind"] == "report":
