@@ -158,7 +158,7 @@ def test_bombs_are_refused_by_their_header(talk: Talk) -> None:
     for size in ((19_000, 19_000), (225_000, 225_000), (2**31 - 1, 1)):
         talk.put(f"{size[0]}.png", png_header(*size))
         answer = talk.call("read_file", path=f"{size[0]}.png")
-        assert answer["error"]["code"] in ("too_large", "unreadable_image") and len(answer["content"]) == 1
+        assert answer["error"]["code"] == "too_large" and len(answer["content"]) == 1
         assert answer["cost"]["milliseconds"] < 30_000
     frames = [Image.new("RGB", (8, 8), (number % 256, 0, number // 256)) for number in range(300)]
     _, said = look(talk, encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]), "film.gif")

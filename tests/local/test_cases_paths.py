@@ -285,6 +285,10 @@ def test_near_names_are_told_quickly_whatever_the_names(talk: Talk, system: Loca
     """A missing name among many long and similar ones is answered like any other."""
     talk.put("reports/quarterly-summary.md", b"x")
     assert "quarterly-summary" in talk.refused("not_found", "read_file", path="quarterly_summary.md")
+    # However long a name is, its end is what is compared.
+    talk.put("q" * 150 + "-minutes-of-the-meeting-of-all-departments-on-the-first-of-march.md", b"x")
+    missing = "z" * 150 + "-minutes-of-the-meeting-of-all-departments-on-the-first_of_march.md"
+    assert "qqq-minutes" in talk.refused("not_found", "read_file", path=missing)
     names = {"ab" * 100 + f"{number:04}" + "ba" * 20: b"" for number in range(1_500)}
     changed.store_many(system, talk.conversation, names)
     answer = talk.call("read_file", path="ba" * 120)
