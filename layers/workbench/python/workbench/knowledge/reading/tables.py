@@ -161,10 +161,9 @@ def read_xlsx(data: bytes, outline: Outline) -> None:
     import openpyxl
     from openpyxl.worksheet import _read_only
 
-    unknown: list[int] = []
     # The reader of rows takes its parser from here, and no argument says which.
     reader: Any = _read_only
-    reader.WorkSheetParser = _counting(unknown)
+    reader.WorkSheetParser = counting = _counting()
     book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
     sheets = [sheet for sheet in book.worksheets if hasattr(sheet, "iter_rows")]
     outline.extent |= {"sheets": len(sheets), "rows": 0}
@@ -173,24 +172,26 @@ def read_xlsx(data: bytes, outline: Outline) -> None:
         sheet.reset_dimensions()
         hidden = " (hidden)" if sheet.sheet_state != "visible" else ""
         outline.extent["rows"] += add_rows(_sheet_rows(sheet), outline, f"sheet {one_line(sheet.title)}{hidden}")
-    if unknown:
+    if counting.unknown:
         outline.notes.append(
-            f"{len(unknown):,} cells hold formulas whose values the file does not have, as in files that programs "
+            f"{counting.unknown:,} cells hold formulas whose values the file does not have, as in files that programs "
             "write; they are left out. Open it in a spreadsheet program and save it, or work them out with a program."
         )
 
 
-def _counting(unknown: list[int]) -> type:
-    """A parser of sheets that adds to ``unknown`` the row of each formula whose value was never stored."""
+def _counting() -> Any:
+    """A parser of sheets, whose ``unknown`` counts the formulas whose values were never stored."""
     from openpyxl.worksheet._reader import FORMULA_TAG, VALUE_TAG, WorkSheetParser
 
     class Counting(WorkSheetParser):
+        unknown = 0
+
         def parse_cell(self, element: Any) -> Any:
             cell = super().parse_cell(element)
             # An empty text that is stored is a formula's value, too.
             empty = cell["value"] is None and element.find(VALUE_TAG) is None
             if empty and element.find(FORMULA_TAG) is not None:
-                unknown.append(cell["row"])
+                Counting.unknown += 1
             return cell
 
     return Counting
