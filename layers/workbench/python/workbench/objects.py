@@ -71,3 +71,8 @@ def delete(clients: Clients, bucket: str, entries: Sequence[dict[str, str]]) -> 
 def code_of(error: ClientError) -> str:
     """The error code that AWS gave, such as ``NoSuchKey``."""
     return str(error.response.get("Error", {}).get("Code"))
+
+
+def is_missing(error: ClientError) -> bool:
+    """True when there is no such object; of a HEAD request, which has no body, only the status says so."""
+    return code_of(error) in ("NoSuchKey", "404")

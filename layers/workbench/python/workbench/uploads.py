@@ -20,7 +20,7 @@ from workbench.conversations import fields
 from workbench.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from workbench.http import Request, Response
 from workbench.keys import Key
-from workbench.objects import code_of
+from workbench.objects import is_missing
 from workbench.operations import ABSENT, Condition, Item, Operation, Update, update
 from workbench.runtime import Runtime
 from workbench.table import ConditionFailed
@@ -113,7 +113,7 @@ def read(runtime: Runtime, upload: str, purpose: str) -> bytes:
     try:
         answer = runtime.clients.s3.get_object(Bucket=runtime.settings.workspace_bucket, Key=object_key(upload))
     except ClientError as error:
-        if code_of(error) in ("NoSuchKey", "404"):
+        if is_missing(error):
             raise Conflict("Nothing was sent through this upload's link yet. PUT the bytes there first.") from None
         raise
     if answer["ContentLength"] > allowed:

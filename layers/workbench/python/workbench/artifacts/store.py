@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from workbench import ids
 from workbench.artifacts.model import Artifact
 from workbench.keys import Key, conversation_key, head_key
-from workbench.objects import code_of
+from workbench.objects import code_of, is_missing
 from workbench.operations import Item
 from workbench.runtime import Runtime
 
@@ -112,7 +112,7 @@ def read(runtime: Runtime, artifact: str, number: int) -> bytes | None:
             Bucket=runtime.settings.artifact_bucket, Key=object_key(artifact, number)
         )
     except ClientError as error:
-        if code_of(error) in ("NoSuchKey", "404"):
+        if is_missing(error):
             return None
         raise
     body: bytes = answer["Body"].read()

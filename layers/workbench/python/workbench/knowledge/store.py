@@ -65,7 +65,7 @@ def read_passages(runtime: Runtime, document: Document) -> list[Passage] | None:
     try:
         answer = runtime.clients.s3.get_object(Bucket=runtime.settings.artifact_bucket, Key=key)
     except ClientError as error:
-        if objects.code_of(error) in ("NoSuchKey", "404"):
+        if objects.is_missing(error):
             return None
         raise
     return decode(answer["Body"].read())

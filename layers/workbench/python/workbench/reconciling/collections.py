@@ -35,9 +35,8 @@ def look(runtime: Runtime, names: Sequence[str]) -> Iterator[Finding]:
 
 def _refill(runtime: Runtime, collection: str) -> None:
     until = runtime.clock.monotonic() + REFILL_SECONDS
-    more = True
-    while more and runtime.clock.monotonic() < until:
-        more = not index.refill(runtime, collection)
+    while not index.refill(runtime, collection) and runtime.clock.monotonic() < until:
+        continue
 
 
 def _finish(runtime: Runtime, collection: Collection) -> None:

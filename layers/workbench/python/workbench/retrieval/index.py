@@ -120,15 +120,20 @@ def refill(runtime: Runtime, collection: str) -> bool:
 
 
 def is_whole(runtime: Runtime, collection: str, meta: Item) -> bool:
-    """False when the index that the collection's item names is not there, or documents are missing from it."""
+    """False when the index that the collection's item names is not there, or documents may be missing from it.
+
+    One request, none when the item says it all: a collection without passages has no index, and lacks none.
+    """
     pointer = generations.Pointer.of(meta)
-    if pointer is None or pointer.incomplete:
-        return pointer is None
+    if pointer is None:
+        return True
+    if pointer.incomplete:
+        return False
     try:
         key = _key(collection, pointer.generation)
         runtime.clients.s3.head_object(Bucket=runtime.settings.workspace_bucket, Key=key)
     except ClientError as error:
-        if objects.code_of(error) not in ("NoSuchKey", "404"):
+        if not objects.is_missing(error):
             raise
         # A writer may have made the next one meanwhile.
         return generations.current(runtime, [collection]).get(collection) != pointer
@@ -154,7 +159,7 @@ def search(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAU
 
 
 def look(runtime: Runtime, scopes: Sequence[Scope], query: str, k: int = DEFAULT_K) -> Look:
-    """:func:`search`, with the number of passages that were there to be found."""
+    """:func:`search`, with how much there was to be found, and whether documents may be missing from it."""
     ordered = sorted(scopes, key=lambda scope: scope.collection)
     with ExitStack() as opened:
         searched = []

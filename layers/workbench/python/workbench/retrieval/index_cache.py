@@ -17,7 +17,7 @@ from typing import TypeVar
 from botocore.exceptions import ClientError
 
 from workbench.clients import Clients
-from workbench.objects import code_of
+from workbench.objects import is_missing
 
 Opened = TypeVar("Opened")
 
@@ -89,7 +89,7 @@ class IndexCache:
         try:
             body = self._clients.s3.get_object(Bucket=self._bucket, Key=key)["Body"]
         except ClientError as error:
-            if code_of(error) in ("NoSuchKey", "404"):
+            if is_missing(error):
                 raise FileNotFoundError(key) from error
             raise
         with self.workspace() as folder:
