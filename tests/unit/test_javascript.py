@@ -208,9 +208,13 @@ def test_no_module_can_be_imported(evaluator: Evaluator, path: str) -> None:
     ],
 )
 def test_a_program_without_an_end_is_ended(evaluator: Evaluator, code: str) -> None:
-    began = time.monotonic()
-    outcome = evaluator.evaluate("console.log('begun');" + code)
-    assert time.monotonic() - began < SECONDS + GRACE_SECONDS
+    for _ in range(4):
+        began = time.monotonic()
+        outcome = evaluator.evaluate("console.log('begun');" + code)
+        assert time.monotonic() - began < SECONDS + GRACE_SECONDS
+        if outcome.printed:
+            # One that the machine let begin only after its time has printed nothing.
+            break
     assert outcome.printed == "begun\n"
     # A memory limit may come first; an end there must be.
     assert outcome.ended == "timeout" or outcome.message in ("out of memory", "null")
