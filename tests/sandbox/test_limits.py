@@ -14,7 +14,7 @@ from tests.sandbox.route_server import MIB, Answer, RouteServer
 
 RUNGS = ("process", "bundle")
 SECONDS = 2.0
-# So long may a busy machine keep a supervisor from ending what it should.
+# So long may a busy machine keep a supervisor from ending what it should; test_watch.py holds that it does not dawdle.
 LATE_SECONDS = 30.0
 
 

@@ -2,7 +2,7 @@
 
 Pillow is imported when the first picture is looked at, and only the decoder that the bytes ask for: a name or a
 header can choose none of the others. Everything raised here is a refusal in words; nothing is kept of the picture but
-what is sent.
+what is sent. A function never decodes by itself: it asks :mod:`.decoding`, which does so in a process apart.
 """
 
 from __future__ import annotations
