@@ -229,7 +229,7 @@ def test_formulas_without_a_stored_value_are_told() -> None:
     answer = here(with_member(XLSX, "xl/worksheets/sheet1.xml", SHEET % (b'<row r="1">' + cells + b"</row>")), "a.xlsx")
     assert texts(answer) == ["7 |  | 21"]
     (note,) = answer["notes"]
-    assert note.startswith("2 cells hold formulas")
+    assert note.startswith("2 formulas without a value in the file")
 
 
 def test_one_far_cell_is_two_rows() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.knowledge.passages import FULL_CHARACTERS, HEADER_CHARACTERS, Block
 from workbench.knowledge.reading.outline import Full, Outline, Refused, clean, one_line
+from workbench.workspace.text.visible import counted
 
 # What a sheet may make a reader walk over, empty cells before a far one included.
 CELLS = 5_000_000
@@ -174,8 +175,8 @@ def read_xlsx(data: bytes, outline: Outline) -> None:
         outline.extent["rows"] += add_rows(_sheet_rows(sheet), outline, f"sheet {one_line(sheet.title)}{hidden}")
     if counting.unknown:
         outline.notes.append(
-            f"{counting.unknown:,} cells hold formulas whose values the file does not have, as in files that programs "
-            "write; they are left out. Open it in a spreadsheet program and save it, or work them out with a program."
+            f"{counted(counting.unknown, 'formula')} without a value in the file, as in files that programs write: "
+            "left out. Open the file in a spreadsheet program and save it, or work out the values with a program."
         )
 
 
